@@ -97,5 +97,3 @@ class CommitOutcome:
     """Ids of transactions that could not be aborted; with two-phase commit they do not time out."""
     problem: str = ""
     """Why other transactions, with unknown ids, might be open; empty if no others can be open."""
-    timings: tuple[tuple[str, float], ...] = ()
-    """See `CallTimer.timings`."""

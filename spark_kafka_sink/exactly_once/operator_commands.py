@@ -109,7 +109,7 @@ def accept_loss(scope_client: ScopeClient) -> CommittedBatch:
     record = scope_client.log.read_after_fence()
     if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
         uncounted = replace(record, state=replace(record.state, rows=None, topics=None))
-        scope_client.log.append(owner, uncounted, "done", APPEND_TIMEOUT_S)
+        scope_client.log.append(owner, uncounted, APPEND_TIMEOUT_S)
         return _finished(str(scope_client.scope), uncounted, record.state.batch, ())
     if record is None or not isinstance(record.state, Decided):
         raise TransactionError(
@@ -123,7 +123,7 @@ def accept_loss(scope_client: ScopeClient) -> CommittedBatch:
             hint=_SHOW_RECORDS,
         )
     done = DecisionRecord.done(record.state, scope_client.timer.wall_ms())
-    scope_client.log.append(owner, done, "done", APPEND_TIMEOUT_S)
+    scope_client.log.append(owner, done, APPEND_TIMEOUT_S)
     return _finished(str(scope_client.scope), record, record.state.batch, fates)
 
 

@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `call_timer`: the time limit of one planning, commit or abort, and the durations of its parts
+- `call_timer`: the clock and the time limit of one planning, commit or abort
 - `scope_log`: reads, appends and confirms the records of a scope in the decision log
 - `scope_client`: fences, ends and describes transactions of a scope, and checks the brokers
 - `transaction_checks`: whether the tasks' transactions last until they are committed

@@ -57,7 +57,7 @@ def abort_undecided(
     given_up = nonces | nonces_of(tasks)
     aborted = abort_own(scope_client, tasks, {task.transactional_id for task in tasks})
     aborted += _abort_unfinished(scope_client, given_up) if given_up else Aborted(problem=_UNKNOWN)
-    return _outcome(scope_client, CommitStatus.ABORTED, batch, aborted)
+    return _outcome(CommitStatus.ABORTED, batch, aborted)
 
 
 def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> Aborted:
@@ -106,7 +106,7 @@ def abort_batch(
     if isinstance(logged, NoDecision) and scope_client.scope.kind is ScopeKind.RUN:
         descriptions = _described_again(scope_client, tasks, descriptions)
         if _is_finished_run(scope_client, tasks, descriptions):
-            return _outcome(scope_client, CommitStatus.ALREADY_WRITTEN, write.batch, Aborted())
+            return _outcome(CommitStatus.ALREADY_WRITTEN, write.batch, Aborted())
     state, torn = _settle(scope_client, owner, record, write)
     if torn is not None:
         return _abort_after_torn(scope_client, write, tasks, logged, torn)
@@ -117,7 +117,7 @@ def abort_batch(
     if decision_rules.batch_verdict(state, write) is decision_rules.BatchVerdict.SKIP:
         rolled = isinstance(logged, Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
-    outcome = _outcome(scope_client, status, write.batch, aborted)
+    outcome = _outcome(status, write.batch, aborted)
     if status is CommitStatus.ABORTED or not decision_rules.is_superseded(logged, own_ids):
         return outcome
     descriptions = _described_again(scope_client, tasks, descriptions)
@@ -151,7 +151,7 @@ def _settle(
         else:
             state = step.state
             owner = scope_client.log.append(
-                owner, _given_up_record(step, record, scope_client), "give up"
+                owner, _given_up_record(step, record, scope_client.timer.wall_ms())
             )
     return state, None
 
@@ -190,7 +190,7 @@ def _abort_after_torn(
     if isinstance(logged, Decided) and decision_rules.is_same_batch(logged, write):
         raise torn
     _LOG.warning("%s", torn)
-    return _outcome(scope_client, CommitStatus.ABORTED, write.batch, aborted)
+    return _outcome(CommitStatus.ABORTED, write.batch, aborted)
 
 
 def _described_again(
@@ -233,11 +233,11 @@ def _finish_without_fence(
     if decision_rules.batch_verdict(
         state, write
     ) is decision_rules.BatchVerdict.SKIP or _is_finished_run(scope_client, tasks, descriptions):
-        outcome = _outcome(scope_client, CommitStatus.ALREADY_WRITTEN, write.batch, orphans)
+        outcome = _outcome(CommitStatus.ALREADY_WRITTEN, write.batch, orphans)
         superseded = bool(tasks) and not is_any_committed(tasks, descriptions)
         return replace(outcome, superseded=superseded)
     ended = Aborted(ended=frozenset(task.transactional_id for task in tasks))
-    return _outcome(scope_client, CommitStatus.ABORTED, write.batch, ended + orphans)
+    return _outcome(CommitStatus.ABORTED, write.batch, ended + orphans)
 
 
 def _is_finished_run(
@@ -253,26 +253,23 @@ def _is_finished_run(
 
 
 def _given_up_record(
-    step: decision_rules.GiveUp, record: DecisionRecord | None, scope_client: ScopeClient
+    step: decision_rules.GiveUp, record: DecisionRecord | None, at_ms: int
 ) -> DecisionRecord:
     """Return the scope's record with the nonces that `step` adds."""
     transactions, records = (0, 0) if record is None else (record.transactions, record.records)
     return DecisionRecord(
         state=step.state,
-        at_ms=scope_client.timer.wall_ms(),
+        at_ms=at_ms,
         transactions=transactions,
         records=records,
     )
 
 
-def _outcome(
-    scope_client: ScopeClient, status: CommitStatus, batch: str, aborted: Aborted
-) -> CommitOutcome:
+def _outcome(status: CommitStatus, batch: str, aborted: Aborted) -> CommitOutcome:
     return CommitOutcome(
         status=status,
         batch=batch,
         aborted=len(aborted.ended),
         left_open=tuple(sorted(aborted.left_open)),
         problem=aborted.problem,
-        timings=scope_client.timer.timings,
     )

@@ -1,18 +1,15 @@
-"""The time limit of one planning, commit or abort, and the durations of its parts."""
+"""The clock and the time limit of one planning, commit or abort."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from spark_kafka_sink.common.clock import Clock
 
 
 class CallTimer:
-    """Measures one planning, commit or abort. Deadlines are in seconds of the client's clock.
+    """The clock of one planning, commit or abort. Deadlines are in seconds of the client's clock.
 
     Args:
         clock: the client's clock.
@@ -20,14 +17,13 @@ class CallTimer:
         deadline: for all steps before a decision; by default it follows from the time limit.
     """
 
-    __slots__ = ("_timings", "deadline", "max_block_s", "now", "wall_ms")
+    __slots__ = ("deadline", "max_block_s", "now", "wall_ms")
 
     def __init__(self, clock: Clock, max_block_s: float, deadline: float | None = None) -> None:
         self.now = clock.monotonic
         self.wall_ms = clock.wall_ms
         self.max_block_s = max_block_s
         self.deadline = self.deadline_in(max_block_s) if deadline is None else deadline
-        self._timings: list[tuple[str, float]] = []
 
     @property
     def is_overdue(self) -> bool:
@@ -41,17 +37,3 @@ class CallTimer:
     def deadline_in(self, seconds: float) -> float:
         """Return the deadline for requests with their own time limit, at most max.block.ms."""
         return self.now() + min(seconds, self.max_block_s)
-
-    @contextmanager
-    def measure(self, name: str) -> Iterator[None]:
-        """Measure the duration of the block, even if it raises an error; names may be repeated."""
-        began = self.now()
-        try:
-            yield
-        finally:
-            self._timings.append((name, 1000 * (self.now() - began)))
-
-    @property
-    def timings(self) -> tuple[tuple[str, float], ...]:
-        """The name of each measured block, and its duration in milliseconds, in order."""
-        return tuple(self._timings)

@@ -178,7 +178,7 @@ def _append_details(
     proposed = DecisionRecord(
         state=state, at_ms=record.at_ms, transactions=record.transactions, records=record.records
     )
-    _append_decision(scope_client, owner, proposed, label="found")
+    _append_decision(scope_client, owner, proposed)
 
 
 def _already_done(
@@ -201,7 +201,6 @@ def _already_done(
         records=0 if record is None else record.records,
         aborted=len(aborted.ended),
         superseded=superseded,
-        timings=scope_client.timer.timings,
     )
 
 
@@ -275,10 +274,9 @@ def _append_decision(
     owner: TransactionalProducer,
     record: DecisionRecord,
     before_commit: Callable[[], None] | None = None,
-    label: str = "decide",
 ) -> TransactionalProducer:
     try:
-        return scope_client.log.append(owner, record, label, before_commit=before_commit)
+        return scope_client.log.append(owner, record, before_commit=before_commit)
     except BrokerUnavailableError as error:
         raise _UnclearAppendError(error) from error
     except FencedError as error:
@@ -297,5 +295,4 @@ def _outcome(
         transactions=len(decided.transactions),
         records=sum(transaction.records for transaction in decided.transactions),
         aborted=len(aborted.ended),
-        timings=scope_client.timer.timings,
     )

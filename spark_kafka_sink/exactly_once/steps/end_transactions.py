@@ -42,8 +42,7 @@ def commit_decision(scope_client: ScopeClient, decided: DecidedBatch) -> tuple[F
         KafkaProdError: a coordinator rejects the request, or the login fails; the decision remains
             valid, and the next driver retries.
     """
-    with scope_client.timer.measure("commit"):
-        return _resolve_fates(scope_client, decided, _end_all(scope_client, decided))
+    return _resolve_fates(scope_client, decided, _end_all(scope_client, decided))
 
 
 def final_fates(
@@ -82,12 +81,10 @@ def commit_other_scopes(
         transaction.transaction for batch in batches.values() for transaction in batch.transactions
     ]
     now = scope_client.timer.now()
-    with scope_client.timer.measure("commit"):
-        codes = scope_client.commit(transactions, now + (deadline - now) / 2)
-        return {
-            scope: _result(scope_client, decided, codes, deadline)
-            for scope, decided in batches.items()
-        }
+    codes = scope_client.commit(transactions, now + (deadline - now) / 2)
+    return {
+        scope: _result(scope_client, decided, codes, deadline) for scope, decided in batches.items()
+    }
 
 
 def _result(
@@ -215,7 +212,7 @@ def append_done(
     fenced this one. The next driver finds all transactions committed.
     """
     try:
-        scope_client.log.append(owner, record, "done", APPEND_TIMEOUT_S)
+        scope_client.log.append(owner, record, APPEND_TIMEOUT_S)
     except FencedError as error:
         _LOG.warning("the batch is committed, but a newer driver has fenced this one: %s", error)
     except KafkaProdError as error:
@@ -236,6 +233,6 @@ def append_torn(
         return
     torn = DecisionRecord.of(decided, scope_client.timer.wall_ms(), fates)
     try:
-        scope_client.log.append(owner, torn, "torn", APPEND_TIMEOUT_S)
+        scope_client.log.append(owner, torn, APPEND_TIMEOUT_S)
     except KafkaProdError as error:
         _LOG.warning("the torn batch cannot be recorded in the decision log: %s", error)

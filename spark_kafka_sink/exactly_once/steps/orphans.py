@@ -124,18 +124,17 @@ def abort_own(
     transactions = [task.transaction for task in tasks if task.transactional_id in allowed]
     if not transactions:
         return Aborted()
-    with scope_client.timer.measure("abort"):
-        try:
-            return _result(scope_client.abort(transactions))
-        except KafkaProdError as error:
-            _LOG.warning(
-                "%s could not be aborted and may block readers: %s",
-                plural(len(transactions), "transaction"),
-                error,
-            )
-            return Aborted(
-                left_open=frozenset(transaction.transactional_id for transaction in transactions)
-            )
+    try:
+        return _result(scope_client.abort(transactions))
+    except KafkaProdError as error:
+        _LOG.warning(
+            "%s could not be aborted and may block readers: %s",
+            plural(len(transactions), "transaction"),
+            error,
+        )
+        return Aborted(
+            left_open=frozenset(transaction.transactional_id for transaction in transactions)
+        )
 
 
 def abort_orphans(
@@ -148,15 +147,12 @@ def abort_orphans(
         state: state of the log, already read.
         given_up: nonces of plannings that will not be decided.
     """
-    with scope_client.timer.measure("orphans"):
-        try:
-            scope_client.create_abort_flags(given_up)
-        except KafkaProdError as error:
-            _LOG.warning("delayed tasks may still begin transactions: %s", error)
-            return abort_listed_orphans(scope_client, state, given_up) + Aborted(
-                problem=error.message
-            )
-        return abort_listed_orphans(scope_client, state, given_up)
+    try:
+        scope_client.create_abort_flags(given_up)
+    except KafkaProdError as error:
+        _LOG.warning("delayed tasks may still begin transactions: %s", error)
+        return abort_listed_orphans(scope_client, state, given_up) + Aborted(problem=error.message)
+    return abort_listed_orphans(scope_client, state, given_up)
 
 
 def abort_listed_orphans(

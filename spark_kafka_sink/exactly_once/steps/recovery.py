@@ -78,7 +78,7 @@ def roll_forward(
         append_torn(scope_client, owner, decided, fates, recorded_fates)
         raise torn_error(scope_client.scope, decided, fates)
     done = DecisionRecord.done(decided, scope_client.timer.wall_ms())
-    return scope_client.log.append(owner, done, "done", APPEND_TIMEOUT_S)
+    return scope_client.log.append(owner, done, APPEND_TIMEOUT_S)
 
 
 def recover_scope(
@@ -161,7 +161,7 @@ def _remove_run(scope_client: ScopeClient, records: DecisionRecords) -> None:
     """Remove the record of a finished run from the log; failures are only logged."""
     scope_client.log.remember_chunks(records)
     try:
-        scope_client.log.append(scope_client.fence(), None, "forget")
+        scope_client.log.append(scope_client.fence(), None)
     except KafkaProdError as error:
         _LOG.debug("the record of %s stays in the decision log: %s", scope_client.scope, error)
 
@@ -179,7 +179,7 @@ def _append_run_outcome(
     scope_client.log.remember_chunks(records)
     torn = DecisionRecord.of(decided, scope_client.timer.wall_ms(), result) if result else None
     try:
-        scope_client.log.append(scope_client.fence(), torn, "done")
+        scope_client.log.append(scope_client.fence(), torn)
     except KafkaProdError as error:
         _LOG.warning(
             "%s is finished, but this cannot be recorded in the decision log: %s",

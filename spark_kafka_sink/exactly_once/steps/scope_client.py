@@ -96,16 +96,14 @@ class ScopeClient:
 
     def fence(self) -> TransactionalProducer:
         """Begin a new epoch for this driver; earlier drivers of the scope can no longer append."""
-        with self.timer.measure("fence"):
-            name = driver_transactional_id(self.scope)
-            return self._admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self.timer.deadline)
+        name = driver_transactional_id(self.scope)
+        return self._admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self.timer.deadline)
 
     def begin(self, timeout_ms: int) -> TransactionalProducer:
         """Fence earlier drivers and begin the transaction that the tasks write to."""
-        with self.timer.measure("begin"):
-            return self._admin.init_producer_id(
-                driver_transactional_id(self.scope), timeout_ms, self.timer.deadline
-            )
+        return self._admin.init_producer_id(
+            driver_transactional_id(self.scope), timeout_ms, self.timer.deadline
+        )
 
     def end_epoch(self, owner: TransactionalProducer) -> None:
         """Abort the open transaction of an epoch, and end the epoch.
@@ -116,16 +114,15 @@ class ScopeClient:
         Raises:
             BrokerUnavailableError: the coordinator has not confirmed the abort.
         """
-        with self.timer.measure("abort"):
-            codes = self._admin.end([owner], commit=False, deadline=self.timer.deadline)
-            code = codes[owner.transactional_id]
-            if not is_ended(code):
-                raise self._client.unavailable_error(f"aborting {owner.transactional_id}", code)
-            if not owner.version.bumps_epoch and end_txn_outcome(code) is not EndOutcome.FENCED:
-                with suppress(FencedError):
-                    self._admin.init_producer_id(
-                        owner.transactional_id, DRIVER_TIMEOUT_MS, self.timer.deadline, owner
-                    )
+        codes = self._admin.end([owner], commit=False, deadline=self.timer.deadline)
+        code = codes[owner.transactional_id]
+        if not is_ended(code):
+            raise self._client.unavailable_error(f"aborting {owner.transactional_id}", code)
+        if not owner.version.bumps_epoch and end_txn_outcome(code) is not EndOutcome.FENCED:
+            with suppress(FencedError):
+                self._admin.init_producer_id(
+                    owner.transactional_id, DRIVER_TIMEOUT_MS, self.timer.deadline, owner
+                )
 
     def commit(
         self, transactions: Sequence[TransactionalProducer], deadline: float
@@ -182,8 +179,7 @@ class ScopeClient:
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
         """Return the active producers of these partitions, as described by the leaders."""
-        with self.timer.measure("describe"):
-            return self._admin.describe_producers(partitions, self.timer.deadline)
+        return self._admin.describe_producers(partitions, self.timer.deadline)
 
     def check_describes_producers(self) -> None:
         """Raise an UnsupportedApiError if the decision log's leader is too old for `producers`."""
@@ -219,15 +215,14 @@ class ScopeClient:
         """
         if not written:
             return
-        with self.timer.measure("topics"):
-            names = sorted({written_topic.topic for written_topic in written})
-            deadline = self.timer.deadline_in(MARKER_TIMEOUT_S)
+        names = sorted({written_topic.topic for written_topic in written})
+        deadline = self.timer.deadline_in(MARKER_TIMEOUT_S)
+        current = TopicAdmin(self._client).ids(names, self.timer.deadline)
+        # A broker may not know a new topic yet.
+        while None in current.values() and self.timer.now() < deadline:
+            self._client.pause(_TOPIC_PAUSE_S, None)
             current = TopicAdmin(self._client).ids(names, self.timer.deadline)
-            # A broker may not know a new topic yet.
-            while None in current.values() and self.timer.now() < deadline:
-                self._client.pause(_TOPIC_PAUSE_S, None)
-                current = TopicAdmin(self._client).ids(names, self.timer.deadline)
-            check_current(written, current)
+        check_current(written, current)
 
     def check_committable(
         self, transactions: Sequence[TaskTransaction], seconds: float | None = None
@@ -243,16 +238,15 @@ class ScopeClient:
         deadline = self.timer.deadline
         if seconds is not None:
             deadline = min(deadline, self.timer.now() + seconds)
-        with self.timer.measure("describe"):
-            ids = [transaction.transactional_id for transaction in transactions]
-            flags = {abort_flag_id(self.scope, nonce) for nonce in nonces_of(transactions)}
-            described = self.describe([*ids, *flags], deadline)
-            check_committable(transactions, described, self.timer.wall_ms())
-            if flags.intersection(described or ()):
-                raise TransactionError(
-                    "abort() was called for these tasks: the batch is not decided",
-                    hint="Start the query or the job again.",
-                )
+        ids = [transaction.transactional_id for transaction in transactions]
+        flags = {abort_flag_id(self.scope, nonce) for nonce in nonces_of(transactions)}
+        described = self.describe([*ids, *flags], deadline)
+        check_committable(transactions, described, self.timer.wall_ms())
+        if flags.intersection(described or ()):
+            raise TransactionError(
+                "abort() was called for these tasks: the batch is not decided",
+                hint="Start the query or the job again.",
+            )
 
     def describe(
         self, ids: Collection[str], deadline: float

@@ -52,7 +52,7 @@ class ScopeLog:
         admin: ends a transaction that InitProducerId has left open.
         config: the topic of the decision log.
         scope: the scope of the records.
-        timer: the time limit and the timings of the call.
+        timer: the clock and the time limit of the call.
     """
 
     def __init__(
@@ -85,8 +85,7 @@ class ScopeLog:
         Raises:
             UnknownTopicError: the topic does not exist, and `create` is False.
         """
-        with self._timer.measure("read"):
-            records = self._log.read(self._timer.deadline, create=create)
+        records = self._log.read(self._timer.deadline, create=create)
         self.remember_chunks(records)
         return records
 
@@ -136,7 +135,6 @@ class ScopeLog:
         self,
         owner: TransactionalProducer,
         record: DecisionRecord | None,
-        label: str,
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
     ) -> TransactionalProducer:
@@ -145,7 +143,6 @@ class ScopeLog:
         Args:
             owner: the driver at its epoch.
             record: the new record, or None.
-            label: its name in the timings.
             seconds: time limit that replaces the rest of max.block.ms, but at most max.block.ms; 0
                 to use the rest.
             before_commit: see `TransactionalAppender.append`.
@@ -169,8 +166,7 @@ class ScopeLog:
                 before_commit()
             self._check_unchanged(owner)
 
-        with self._timer.measure(label):
-            owner = self._append(owner, messages, deadline, check)
+        owner = self._append(owner, messages, deadline, check)
         self._first = None
         self._previous, self._latest = self._latest, record
         self._chunks = decision_messages.chunks_of(messages)
@@ -188,13 +184,12 @@ class ScopeLog:
         """
         deadline = self._timer.deadline_in(MARKER_TIMEOUT_S)
         try:
-            with self._timer.measure("confirm"):
-                while self._log.read(self._timer.deadline).latest(self._scope) == self._previous:
-                    if self._timer.now() >= deadline:
-                        break
-                    self._client.pause(_MARKER_PAUSE_S, None)
-                else:
-                    return
+            while self._log.read(self._timer.deadline).latest(self._scope) == self._previous:
+                if self._timer.now() >= deadline:
+                    break
+                self._client.pause(_MARKER_PAUSE_S, None)
+            else:
+                return
         except UnknownTopicError as error:
             raise TransactionError(
                 f"the decision of {self._scope} cannot be read back: {error.message}; its "

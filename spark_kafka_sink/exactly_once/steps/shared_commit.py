@@ -128,7 +128,6 @@ def abort_shared(
         batch=batch,
         aborted=0 if is_written else 1,
         superseded=is_written and _is_aborted(scope_client, results),
-        timings=scope_client.timer.timings,
     )
 
 
@@ -185,7 +184,7 @@ def _commit(
         transactions=1 if owners else 0,
         records=sum(owner.records for owner in owners.values()),
     )
-    scope_client.log.append(shared, done, "commit", before_commit=second_check)
+    scope_client.log.append(shared, done, before_commit=second_check)
     outcome = _outcome(
         scope_client, write, CommitStatus.COMMITTED if owners else CommitStatus.EMPTY, done.state
     )
@@ -247,5 +246,4 @@ def _outcome(
         status=status,
         batch=write.batch,
         aborted=len(aborted.ended),
-        timings=scope_client.timer.timings,
     )

@@ -97,10 +97,10 @@ def finish(client: BlockingClient, kafka: KafkaCluster, scopes: Iterable[Scope])
     for scope in scopes:
         driver = ScopeClient(client, config, scope)
         record = decided(20, partitions=3_000)
-        owner = driver.log.append(driver.fence(), record, "decide")
+        owner = driver.log.append(driver.fence(), record)
         assert isinstance(record.state, Decided)
         done = None if scope.kind is ScopeKind.RUN else DecisionRecord.done(record.state, 0)
-        driver.log.append(owner, done, "done")
+        driver.log.append(owner, done)
 
 
 def test_completed_batches_are_compacted_to_small_records(kafka: KafkaCluster) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
+from spark_kafka_sink.exactly_once.scope_state import Decided
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.steps.scope_log import ScopeLog
@@ -46,9 +47,12 @@ class _Breakpoint:
 
     step: str
     action: Callable[[], None]
+    reached: list[str] = field(default_factory=list)
+    """All steps so far."""
 
     def reach(self, step: str) -> None:
         """Call the action if `step` is the chosen one."""
+        self.reached.append(step)
         if step == self.step:
             self.action()
 
@@ -68,18 +72,24 @@ class _SteppedLog(ScopeLog):
         self,
         owner: TransactionalProducer,
         record: DecisionRecord | None,
-        label: str,
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
     ) -> TransactionalProducer:
         """See `ScopeLog`."""
-        self.breakpoint.reach(f"before {label}")
-        owner = super().append(owner, record, label, seconds, before_commit)
-        self.breakpoint.reach(f"after {label}")
+        step = _step_of(record)
+        self.breakpoint.reach(f"before {step}")
+        owner = super().append(owner, record, seconds, before_commit)
+        self.breakpoint.reach(f"after {step}")
         return owner
 
 
-class _SteppedClient(ScopeClient):
+def _step_of(record: DecisionRecord | None) -> str:
+    if record is None or not isinstance(record.state, Decided):
+        return "done"
+    return "torn" if record.is_torn else "decide"
+
+
+class SteppedClient(ScopeClient):
     """Calls the action at one step of `STEPS`."""
 
     breakpoint: _Breakpoint
@@ -110,10 +120,12 @@ class _SteppedClient(ScopeClient):
 
 
 @contextmanager
-def stepped_client(writes: Writes, step: str, action: Callable[[], None]) -> Iterator[ScopeClient]:
+def stepped_client(
+    writes: Writes, step: str, action: Callable[[], None]
+) -> Iterator[SteppedClient]:
     """Yield a scope client that calls `action` at a step."""
     with borrowed_client(writes.config.producer) as client:
-        scope_client = _SteppedClient(client, writes.config, writes.scope)
+        scope_client = SteppedClient(client, writes.config, writes.scope)
         log = scope_log(client, writes, scope_client, _SteppedLog)
         scope_client.breakpoint = log.breakpoint = _Breakpoint(step, action)
         yield scope_client

@@ -50,8 +50,6 @@ def test_fenced_driver_does_not_affect_the_newer_one(query: Writes) -> None:
         outcome = query.committer.abort("0", older, complete=True)
         assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
         decided = Decided(QUERY, "0", transactions_of(newer))
-        scope_client.log.append(
-            owners[0], DecisionRecord.of(decided, scope_client.timer.wall_ms()), "decide"
-        )
+        scope_client.log.append(owners[0], DecisionRecord.of(decided, scope_client.timer.wall_ms()))
     assert query.committer.recover() == Done(QUERY, "0")
     assert query.visible() == rows_of("0")

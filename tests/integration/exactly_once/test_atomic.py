@@ -123,7 +123,7 @@ def test_records_dropped_by_a_leader_are_detected(query: Writes) -> None:
     assert query.visible() == NOTHING
 
 
-@pytest.mark.parametrize("step", ["after read", "before commit", "after commit"])
+@pytest.mark.parametrize("step", ["after read", "before done", "after done"])
 def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> None:
     def crash() -> None:
         raise CrashError(step)
@@ -132,7 +132,7 @@ def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> N
     results = batch.tasks()
     with pytest.raises(CrashError):
         batch.commit_with(step, crash, results)
-    is_done = step == "after commit"
+    is_done = step == "after done"
     if is_done:
         outcome = query.committer.abort_shared("0", results, batch.shared, complete=True)
         assert outcome.status is CommitStatus.ALREADY_WRITTEN
@@ -204,7 +204,7 @@ def test_batch_that_another_driver_has_decided(query: Writes, ending: str) -> No
         crash_driver(other, "0", "after decide")
 
     if ending == "fenced commit":
-        batch.commit_with("before commit", decide, results)
+        batch.commit_with("before done", decide, results)
     else:
         decide()
         if ending == "commit":
@@ -272,7 +272,7 @@ def test_abort_after_the_check_on_older_kafkas(
             batch.task(0)
 
     with pytest.raises(TransactionError):
-        batch.commit_with("before commit", resume, results)
+        batch.commit_with("before done", resume, results)
     assert is_visible(query)
     assert query.committer.recover() == NoDecision()
     again = plan(query, "0")

@@ -130,7 +130,7 @@ def test_open_transaction_of_a_crashed_driver_is_not_overlooked(
     with suppress(CrashError), borrowed_client(query.config.producer) as client:
         scope_client = ScopeClient(client, query.config, query.scope)
         scope_client.log.read()
-        scope_client.log.append(scope_client.fence(), record, "decide", before_commit=crash)
+        scope_client.log.append(scope_client.fence(), record, before_commit=crash)
     if request.node.callspec.params["kfake"] == "empty-markers":  # InitProducerId does not end it.
         results = query.tasks("0")
         with pytest.raises(TransactionError, match="contains an open transaction"):

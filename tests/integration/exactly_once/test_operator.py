@@ -117,7 +117,7 @@ def test_abort_of_one_scope_does_not_fence_others(query: Writes) -> None:
         name = transactional_id_of(undecided)
         assert output(query, "abort", "--undecided", name) == f"{name}: aborted\n"
         scope_client.log.read_after_fence()
-        scope_client.log.append(owner, None, "done")  # A newer epoch would reject it.
+        scope_client.log.append(owner, None)  # A newer epoch would reject it.
 
 
 def test_invalid_arguments_are_rejected(query: Writes) -> None:

@@ -148,7 +148,7 @@ def record_unknown_fates(query: Writes) -> None:
         assert record is not None
         assert isinstance(record.state, Decided)
         torn = DecisionRecord.of(record.state, record.at_ms, (Fate.UNKNOWN,) * 3)
-        scope_client.log.append(owner, torn, "torn")
+        scope_client.log.append(owner, torn)
 
 
 def test_batch_with_unknown_fates_that_is_committed_is_not_torn(query: Writes) -> None:

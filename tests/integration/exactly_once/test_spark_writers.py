@@ -246,9 +246,7 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
     ) as scope_client:
         owner = scope_client.fence()
         scope_client.log.read_after_fence()
-        scope_client.log.append(
-            owner, DecisionRecord.of(decided, scope_client.timer.wall_ms()), "decide"
-        )
+        scope_client.log.append(owner, DecisionRecord.of(decided, scope_client.timer.wall_ms()))
     stopped.completion.give_up(stopped.completion.origin.planning_file.read())
     assert _open_transactions(servers, unique_topic) == [transaction.transactional_id]
     _plan_stream(servers, unique_topic, tmp_path)

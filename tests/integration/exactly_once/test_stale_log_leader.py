@@ -53,14 +53,13 @@ class UnansweredLog(MisledLog):
         self,
         owner: TransactionalProducer,
         record: DecisionRecord | None,
-        label: str,
         seconds: float = 0.0,
         before_commit: Callable[[], None] | None = None,
     ) -> TransactionalProducer:
         """See `ScopeLog`."""
         if self.is_decided:
             self.fence()
-        owner = super().append(owner, record, label, seconds, before_commit)
+        owner = super().append(owner, record, seconds, before_commit)
         if self.is_decided:
             return owner
         self.is_decided = True

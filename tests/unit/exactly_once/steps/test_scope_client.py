@@ -49,5 +49,5 @@ def test_aborts_end_after_max_block_ms(driver: ScopeClient) -> None:
 def test_append_with_its_own_limit_ends_after_max_block_ms(driver: ScopeClient) -> None:
     began, (task,) = driver.timer.now(), task_transactions(1)
     with pytest.raises(BrokerUnavailableError):
-        driver.log.append(task.transaction, decided(1), "done", APPEND_TIMEOUT_S)
+        driver.log.append(task.transaction, decided(1), APPEND_TIMEOUT_S)
     assert driver.timer.now() - began < LIMIT_S
