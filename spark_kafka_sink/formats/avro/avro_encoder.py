@@ -32,6 +32,7 @@ from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 from spark_kafka_sink.formats.columns.column_type import (
     ColumnType,
     field_path,
+    join_reasons,
     missing_hint,
     not_declared_error,
     unsupported_error,
@@ -41,6 +42,8 @@ from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoding.row_encoder import (
     CellWriter,
     RowEncoder,
+    encode_items,
+    write_entry,
     write_required,
     write_valid,
 )
@@ -63,8 +66,6 @@ if TYPE_CHECKING:
 __all__ = ["compile_spec", "derive"]
 
 _BITS: Final = {"int": 32, "long": 64}
-_MAX_REASONS: Final = 5
-"""Number of branches whose reasons an error contains."""
 _MAX_DIGITS: Final = 38
 """Maximum number of digits of 128-bit decimals."""
 _WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
@@ -172,11 +173,9 @@ def _no_branch_error(schema: AvroSchema, column: ColumnType) -> ColumnError:
             reasons.append(error)
     if len(reasons) == 1:
         return reasons[0]
-    others = f"; {len(reasons) - _MAX_REASONS} more" if len(reasons) > _MAX_REASONS else ""
     return ColumnError(
         f"{column.label} fits no branch of the Avro union"
-        + "".join(f"; {error.message}" for error in reasons[:_MAX_REASONS])
-        + others,
+        + join_reasons([error.message for error in reasons]),
         hint="Cast the column, or add its type to the union.",
     )
 
@@ -189,7 +188,7 @@ def _type_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
         return _record_writer(schema, column)
     if column.kind is ColumnKind.LIST and schema.kind == "array":
         return partial(
-            _write_array, _field_writer(schema.nested(schema.json["items"]), column.children[0])
+            _write_block, _field_writer(schema.nested(schema.json["items"]), column.children[0])
         )
     if column.kind is ColumnKind.MAP and schema.kind == "map":
         return _map_writer(schema, *column.children)
@@ -236,7 +235,8 @@ def _map_writer(schema: AvroSchema, key: ColumnType, value: ColumnType) -> CellW
     if key.kind not in (ColumnKind.TEXT, ColumnKind.NULL):
         raise unsupported_error(key, "the key of an Avro map")
     name = write_nothing if key.kind is ColumnKind.NULL else _text_writer(key.path)
-    return partial(_write_map, name, _field_writer(schema.nested(schema.json["values"]), value))
+    entry = partial(write_entry, name, _field_writer(schema.nested(schema.json["values"]), value))
+    return partial(_write_block, entry)
 
 
 def _text_writer(path: str | None) -> CellWriter:
@@ -312,12 +312,11 @@ def _write_first_fitting(
 
     A value that fits no branch is an error of its row.
     """
-    valid = cells.valid_mask()
+    remaining = cells.is_valid()
     if null is None:
         cells.fail_nulls(path)
-    elif valid is not None:
-        out.append_either(valid, b"", null)
-    remaining = np.ones(len(cells), np.bool_) if valid is None else valid
+    else:
+        out.append_either(remaining, b"", null)
     for number, write_cells in branches:
         if not remaining.any():
             return
@@ -344,8 +343,7 @@ def _write_member(
     is_null = np.ones(len(cells), np.bool_)
     for number, (branch, write_cells) in enumerate(branches):
         member = cells.field(number)
-        valid = member.valid_mask()
-        is_member = np.ones(len(cells), np.bool_) if valid is None else valid
+        is_member = member.is_valid()
         cells.fail(is_member & ~is_null, path, "has several members of the union")
         write_valid(write_cells, member, out, branch)
         is_null &= ~is_member
@@ -436,23 +434,9 @@ def _write_wide_decimal(
     out.append_column(binary_array(offsets, pa.py_buffer(kept.tobytes())))
 
 
-def _write_array(item: CellWriter, cells: Cells, out: RowWriter) -> None:
-    offsets, items = cells.items()
-    inner = RowWriter(len(items))
-    item(items, inner)
-    _write_block(out, inner, offsets)
-
-
-def _write_map(key: CellWriter, value: CellWriter, cells: Cells, out: RowWriter) -> None:
-    offsets, entries = cells.items()
-    inner = RowWriter(len(entries))
-    key(entries.field(0), inner)
-    value(entries.field(1), inner)
-    _write_block(out, inner, offsets)
-
-
-def _write_block(out: RowWriter, items: RowWriter, offsets: Any) -> None:
+def _write_block(write_item: CellWriter, cells: Cells, out: RowWriter) -> None:
     """Append one block: the item count, the items, and 0. Append only 0 if there are no items."""
+    offsets, items = encode_items(write_item, cells)
     counts = np.diff(offsets)
     out.append_zigzag(counts)
     out.append_column(group_items(items.join(), offsets))

@@ -50,11 +50,15 @@ class Cells:
             return None
         return _mask(self.array.is_valid())
 
+    def is_valid(self) -> Mask:
+        """Return a mask of the non-null entries."""
+        valid = self.valid_mask()
+        return np.ones(len(self), np.bool_) if valid is None else valid
+
     def fail(self, bad: Mask, path: str, problem: str) -> None:
         """Record `problem` for the rows of the entries in `bad`, except null entries."""
         if bad.any():
-            valid = self.valid_mask()
-            self.errors.add(self._rows(bad if valid is None else bad & valid), path, problem)
+            self.errors.add(self._rows(bad & self.is_valid()), path, problem)
 
     def fail_nulls(self, path: str) -> None:
         """Record the rows of null entries as errors."""

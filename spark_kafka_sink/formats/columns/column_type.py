@@ -7,13 +7,16 @@ A path such as `orders[].price` identifies a column: `[]` stands for the items o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.common.similar_names import nearest
 from spark_kafka_sink.formats.columns.column_kind import ColumnKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _COLUMN_KINDS: Final[dict[pa.DataType, ColumnKind]] = {
     pa.null(): ColumnKind.NULL,
@@ -34,6 +37,8 @@ _SPECIAL_STRUCTS: Final = {
     b"geography": "Convert it with st_asbinary and st_srid.",
 }
 """Types that Spark passes on as structs, by a name in the metadata of their fields; with hints."""
+_MAX_REASONS: Final = 5
+"""Number of reasons in an error for a column that fits none of many alternatives."""
 MAX_DEPTH: Final = 100
 """Levels of nested columns. The encoders use Python's stack, whose limit is 1,000 frames."""
 
@@ -119,6 +124,13 @@ def _check_fields(type_: pa.StructType, path: str, paths: list[str]) -> None:
     twice = next((name for name in paths if paths.count(name) > 1), None)
     if twice is not None:
         raise ColumnError(f"two columns have the path `{twice}`", hint="Rename one of them.")
+
+
+def join_reasons(messages: Sequence[str]) -> str:
+    """Return the first messages, each after a semicolon, and the number of the others."""
+    others = len(messages) - _MAX_REASONS
+    listed = "".join(f"; {message}" for message in messages[:_MAX_REASONS])
+    return f"{listed}; {others} more" if others > 0 else listed
 
 
 def unsupported_error(column: ColumnType, target: str, hint: str | None = None) -> ColumnError:

@@ -14,6 +14,7 @@ from spark_kafka_sink.kafka.records.row_writer import RowWriter, add_nulls, inse
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
+    from spark_kafka_sink.kafka.records.varint import Numbers
 
 
 _KEPT_BYTES: Final = 4 << 20
@@ -52,6 +53,22 @@ def write_valid(write_cells: CellWriter, cells: Cells, out: RowWriter, before: b
         inner.append_constant(before)
         write_cells(cells, inner)
         out.append_rows(inner, valid)
+
+
+def encode_items(write_item: CellWriter, cells: Cells) -> tuple[Numbers, RowWriter]:
+    """Encode items of lists or entries of maps; return their n + 1 offsets and their rows."""
+    offsets, items = cells.items()
+    rows = RowWriter(len(items))
+    write_item(items, rows)
+    return offsets, rows
+
+
+def write_entry(
+    write_key: CellWriter, write_value: CellWriter, entries: Cells, out: RowWriter
+) -> None:
+    """Append the key and the value of each entry of a map."""
+    write_key(entries.field(0), out)
+    write_value(entries.field(1), out)
 
 
 def write_required(

@@ -26,7 +26,13 @@ from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
-from spark_kafka_sink.formats.encoding.row_encoder import CellWriter, RowEncoder, write_valid
+from spark_kafka_sink.formats.encoding.row_encoder import (
+    CellWriter,
+    RowEncoder,
+    encode_items,
+    write_entry,
+    write_valid,
+)
 from spark_kafka_sink.formats.encoding.scalar_writers import write_nothing
 from spark_kafka_sink.formats.encoding.time_text import (
     write_dates,
@@ -42,7 +48,6 @@ from spark_kafka_sink.kafka.records.views import ShortBytes
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.cells import Cells, Mask
     from spark_kafka_sink.formats.encoder_spec import EncoderSpec
-    from spark_kafka_sink.kafka.records.varint import Numbers
 
 _ESCAPES: Final = {
     **{code: f"\\u{code:04X}" for code in range(0x20)},
@@ -146,26 +151,10 @@ def _write_float_name(cells: Cells, out: RowWriter) -> None:
     write_floats(out, cells.numbers(), quote=b"")
 
 
-def _write_quoted(write_cells: CellWriter, cells: Cells, out: RowWriter) -> None:
+def _write_quoted(write_cells: CellWriter, cells: Cells, out: RowWriter, end: bytes = b'"') -> None:
     out.append_constant(b'"')
     write_cells(cells, out)
-    out.append_constant(b'"')
-
-
-def _write_list(item: CellWriter, cells: Cells, out: RowWriter) -> None:
-    offsets, items = cells.items()
-    inner = RowWriter(len(items))
-    _write_or_null(item, items, inner)
-    _write_items(inner, offsets, b"[]", out)
-
-
-def _write_map(key: CellWriter, value: CellWriter, cells: Cells, out: RowWriter) -> None:
-    offsets, entries = cells.items()
-    inner = RowWriter(len(entries))
-    key(entries.field(0), inner)
-    inner.append_constant(b":")
-    _write_or_null(value, entries.field(1), inner)
-    _write_items(inner, offsets, b"{}", out)
+    out.append_constant(end)
 
 
 def _write_or_null(write_cells: CellWriter, cells: Cells, out: RowWriter) -> None:
@@ -175,8 +164,9 @@ def _write_or_null(write_cells: CellWriter, cells: Cells, out: RowWriter) -> Non
         out.append_either(~valid, b"null")
 
 
-def _write_items(items: RowWriter, offsets: Numbers, ends: bytes, out: RowWriter) -> None:
+def _write_items(ends: bytes, write_item: CellWriter, cells: Cells, out: RowWriter) -> None:
     """Append the items of arrays or objects between `ends`, separated by commas."""
+    offsets, items = encode_items(write_item, cells)
     is_full = np.diff(offsets) > 0
     is_last = np.zeros(items.rows, np.bool_)
     is_last[offsets[1:][is_full] - 1] = True
@@ -240,7 +230,9 @@ class _Compiler:
             ]
             return partial(_write_object, fields, writes_nulls=self.writes_nulls)
         if column.kind is ColumnKind.LIST:
-            return partial(_write_list, self.writer_of(column.children[0]))
+            return partial(
+                _write_items, b"[]", partial(_write_or_null, self.writer_of(column.children[0]))
+            )
         if column.kind is ColumnKind.MAP:
             return self._map(*column.children)
         if column.kind is ColumnKind.DECIMAL:
@@ -261,7 +253,9 @@ class _Compiler:
     def _map(self, key: ColumnType, value: ColumnType) -> CellWriter:
         if key.kind in (ColumnKind.STRUCT, ColumnKind.LIST, ColumnKind.MAP):
             raise unsupported_error(key, "the name of a JSON field")
-        return partial(_write_map, partial(_write_quoted, self.name(key)), self.writer_of(value))
+        write_name = partial(_write_quoted, self.name(key), end=b'":')
+        write_value = partial(_write_or_null, self.writer_of(value))
+        return partial(_write_items, b"{}", partial(write_entry, write_name, write_value))
 
     def name(self, key: ColumnType) -> CellWriter:
         """Return the writer of map keys as names of JSON fields, without quotes."""

@@ -27,6 +27,7 @@ from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 from spark_kafka_sink.formats.columns.column_type import (
     ColumnType,
     field_path,
+    join_reasons,
     missing_hint,
     not_declared_error,
 )
@@ -88,8 +89,6 @@ _UNCHECKED: Final = "only the values in `enum` or `const`, which the sink can ch
 _CLOSED: Final = "the JSON Schema, which allows no others"
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """JSON Schemas can contain such texts, but columns cannot."""
-_MAX_REASONS: Final = 5
-"""Reasons in an error, if a column fits none of many alternatives."""
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
@@ -634,11 +633,9 @@ def _no_alternative_error(column: ColumnType, errors: Sequence[ColumnError]) -> 
     if not reasons:
         return _rejected_error(column, "null only")
     name = f"column `{column.path}`" if column.path else "the record"
-    described = "; ".join([*reasons][:_MAX_REASONS])
-    others = len(reasons) - _MAX_REASONS
-    more = f"; {others} more" if others > 0 else ""
+    listed = join_reasons([*reasons]).removeprefix("; ")
     return ColumnError(
-        f"{name} fits none of the alternatives in the JSON Schema: {described}{more}",
+        f"{name} fits none of the alternatives in the JSON Schema: {listed}",
         hint="Change the columns so that one of the alternatives fits, or change the schema.",
     )
 

@@ -28,6 +28,8 @@ from spark_kafka_sink.formats.encoding.number_text import write_decimals
 from spark_kafka_sink.formats.encoding.row_encoder import (
     CellWriter,
     RowEncoder,
+    encode_items,
+    write_entry,
     write_required,
     write_valid,
 )
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.formats.columns.cells import Cells
     from spark_kafka_sink.formats.encoder_spec import EncoderSpec
+    from spark_kafka_sink.kafka.records.varint import Words
 
 __all__ = ["compile_spec", "derive"]
 _VARINT, _EIGHT, _SIZED, _START, _END, _FOUR = range(6)
@@ -159,15 +162,18 @@ class _Compiler:
                 self._value_or_null_writer(end, child, is_required=True)
                 for end, child in zip(ends, column.children, strict=True)
             )
-            return partial(write_valid, partial(_write_map, _tag(field), key, value))
+            message = partial(_write_embedded, partial(write_entry, key, value))
+            write_item: CellWriter = partial(_write_tagged, _tag(field), message)
+            return partial(write_valid, partial(_write_repeated, write_item))
         if column.kind is not ColumnKind.LIST:
             raise unsupported_error(column, f"the repeated Protobuf field {field.name}")
         (items,) = column.children
-        item = self._value_writer(field, items)
         if field.is_packed and _WIRE_TYPES.get(field.kind) not in (_SIZED, _START):
-            write_cells = partial(_write_packed, tag(field.number, _SIZED), item, items.path)
+            write_item = partial(write_required, self._value_writer(field, items), items.path)
+            write_cells = partial(_write_packed, tag(field.number, _SIZED), write_item)
         else:
-            write_cells = partial(_write_repeated, _tag(field), item, items.path)
+            write_item = self._value_or_null_writer(field, items, is_required=True)
+            write_cells = partial(_write_repeated, write_item)
         return partial(write_valid, write_cells)
 
     def _value_or_null_writer(
@@ -223,7 +229,7 @@ class _Compiler:
             kind = WRAPPERS[name]
             write_cells = _scalar_writer(kind, column)
             return write_cells and partial(
-                _write_wrapped, tag(1, _WIRE_TYPES.get(kind, _VARINT)), write_cells
+                _write_tagged, tag(1, _WIRE_TYPES.get(kind, _VARINT)), write_cells
             )
         if name not in self.schema.messages:
             raise _missing_type_error(name)
@@ -289,25 +295,24 @@ def _integer_writer(kind: ProtoType, column: ColumnType) -> CellWriter | None:
             bad = (values < low) | (values > high)
             problem = f"has a number out of the range of {kind.name.lower()}"
             cells.fail(bad, column.path, problem)
-        words = zigzag(values) if kind in _SIGNED else values.view(np.uint64)
-        if kind in _FIXED:
-            size = _FIXED[kind]
-            out.append_low_bytes(words & np.uint64((1 << 8 * size) - 1), size)
-        else:
-            out.append_varints(words)
+        _append_integers(kind, zigzag(values) if kind in _SIGNED else values.view(np.uint64), out)
 
     return write
+
+
+def _append_integers(kind: ProtoType, words: Words, out: RowWriter) -> None:
+    if kind in _FIXED:
+        size = _FIXED[kind]
+        out.append_low_bytes(words & np.uint64((1 << 8 * size) - 1), size)
+    else:
+        out.append_varints(words)
 
 
 def _write_unsigned(kind: ProtoType, path: str, cells: Cells, out: RowWriter) -> None:
     """Append decimals without digits after the point as 64-bit numbers."""
     decimals = DecimalCells.of(cells)
     cells.fail(decimals.high != 0, path, f"has a number out of the range of {kind.name.lower()}")
-    words = np.ascontiguousarray(decimals.low).view(np.uint64)
-    if kind in _FIXED:
-        out.append_low_bytes(words, _FIXED[kind])
-    else:
-        out.append_varints(words)
+    _append_integers(kind, np.ascontiguousarray(decimals.low).view(np.uint64), out)
 
 
 def _write_seconds(name: str, path: str, cells: Cells, out: RowWriter) -> None:
@@ -327,8 +332,8 @@ def _write_seconds(name: str, path: str, cells: Cells, out: RowWriter) -> None:
     out.append_varints(nanos.view(np.uint64))
 
 
-def _write_wrapped(start: bytes, write_cells: CellWriter, cells: Cells, out: RowWriter) -> None:
-    """Append the only field of a wrapper message."""
+def _write_tagged(start: bytes, write_cells: CellWriter, cells: Cells, out: RowWriter) -> None:
+    """Append a value after its tag."""
     out.append_constant(start)
     write_cells(cells, out)
 
@@ -355,46 +360,19 @@ def _write_closed(
     write_cells(cells, out)
 
 
-def _items(
-    item: CellWriter, path: str, cells: Cells, before: bytes
-) -> tuple[np.ndarray, pa.BinaryArray]:
-    """Return the item counts, and one row per list with its items, each preceded by `before`."""
-    offsets, items = cells.items()
-    inner = RowWriter(len(items))
-    write_required(item, path, items, inner, before)
-    return np.diff(offsets), group_items(inner.join(), offsets)
+def _write_repeated(write_item: CellWriter, cells: Cells, out: RowWriter) -> None:
+    """Append every item of a list, or entry of a map."""
+    offsets, items = encode_items(write_item, cells)
+    out.append_column(group_items(items.join(), offsets))
 
 
-def _write_repeated(
-    start: bytes, item: CellWriter, path: str, cells: Cells, out: RowWriter
-) -> None:
-    """Append every item of a list after its tag."""
-    out.append_column(_items(item, path, cells, start)[1])
-
-
-def _write_packed(start: bytes, item: CellWriter, path: str, cells: Cells, out: RowWriter) -> None:
+def _write_packed(start: bytes, write_item: CellWriter, cells: Cells, out: RowWriter) -> None:
     """Append the items of a list after one tag and their length."""
-    counts, rows = _items(item, path, cells, b"")
+    offsets, items = encode_items(write_item, cells)
     packed = RowWriter(len(cells))
     packed.append_constant(start)
-    packed.append_sized(rows)
-    out.append_rows(packed, counts > 0)
-
-
-def _write_map(
-    start: bytes, key: CellWriter, value: CellWriter, cells: Cells, out: RowWriter
-) -> None:
-    """Append each entry of a map as a message, after its tag."""
-
-    def write_entry(entries: Cells, entry: RowWriter) -> None:
-        key(entries.field(0), entry)
-        value(entries.field(1), entry)
-
-    offsets, entries = cells.items()
-    inner = RowWriter(len(entries))
-    inner.append_constant(start)
-    _write_embedded(write_entry, entries, inner)
-    out.append_column(group_items(inner.join(), offsets))
+    packed.append_sized(group_items(items.join(), offsets))
+    out.append_rows(packed, np.diff(offsets) > 0)
 
 
 def _write_message(fields: list[tuple[int, CellWriter]], cells: Cells, out: RowWriter) -> None:
@@ -410,8 +388,7 @@ def _write_oneof(
     is_set = np.zeros(len(cells), np.bool_)
     for index, path in members:
         member = cells.field(index)
-        valid = member.valid_mask()
-        is_valid = np.ones(len(cells), np.bool_) if valid is None else valid
+        is_valid = member.is_valid()
         member.fail(
             is_set & is_valid, path, f"is set, but also another member of the oneof `{name}`"
         )
