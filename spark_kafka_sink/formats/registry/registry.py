@@ -242,14 +242,18 @@ class Registry:
         Raises:
             SchemaRegistryError: a schema cannot be read, or see `_fail`.
         """
+        return (text for _, text in self._protobuf_versions(subject))
+
+    def _protobuf_versions(self, subject: str) -> Iterator[tuple[Any, str]]:
+        """Yield the client's object and the descriptor set of each Protobuf version."""
         action = f"read the versions of subject {subject}"
         versions = self._find(action, self._client.get_versions, subject) or ()
         for version in sorted(versions, reverse=True):
-            fetch = partial(self._read_version, subject, version)
-            schema = fetch()
+            registered = self._fetch_version(subject, version)
+            schema = registered.schema
             if schema.schema_type == _TYPES[Format.PROTOBUF]:
-                source = f"of subject {subject}"
-                yield self._with_imports(source, schema, partial(fetch, _SERIALIZED))
+                serialized = partial(self._read_version, subject, version, _SERIALIZED)
+                yield registered, self._with_imports(f"of subject {subject}", schema, serialized)
 
     def has_versions(self, subject: str) -> bool:
         """Return True if the subject already has a schema.
@@ -321,17 +325,26 @@ class Registry:
         """Find a Protobuf schema with the texts in the options, or return None.
 
         Schemas that the sink registers have the text that Java's serializer derives from a message;
-        other tools register files as they are.
+        other tools register files as they are, and imports in subjects of any name.
         """
         if not candidate.texts:
             return None
         action, normalize = f"find the schema in subject {subject}", self._config.normalize
         # A registry can reject a text that protoc accepts; other errors occur again.
-        with suppress(SchemaRegistryError, _UnregisteredImportError):
-            schema = self._client_schema(candidate, self._lookup_import, as_given=True)
+        with suppress(SchemaRegistryError):
+            try:
+                schema = self._client_schema(candidate, self._lookup_import, as_given=True)
+            except _UnregisteredImportError:
+                return self._find_equal_version(subject, candidate)
             lookup = self._client.lookup_schema
             return self._find(action, lookup, subject, schema, normalize_schemas=normalize)
         return None
+
+    def _find_equal_version(self, subject: str, candidate: CandidateSchema) -> Any:
+        """Find a version with the same Protobuf files, whatever the subjects of its imports are."""
+        files = files_of(candidate.text)
+        versions = self._protobuf_versions(subject)
+        return next((version for version, text in versions if files_of(text) == files), None)
 
     def _client_schema(
         self,
@@ -483,8 +496,12 @@ class Registry:
 
     def _read_version(self, subject: str, version: int, fmt: str | None = None) -> Any:
         """Return the schema of a version."""
+        return self._fetch_version(subject, version, fmt).schema
+
+    def _fetch_version(self, subject: str, version: int, fmt: str | None = None) -> Any:
+        """Return a version with its schema and id."""
         action = f"read version {version} of subject {subject}"
-        return self._call(action, self._client.get_version, subject, version, fmt=fmt).schema
+        return self._call(action, self._client.get_version, subject, version, fmt=fmt)
 
     def _call(self, action: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Return the result of a request; see `_fail`."""

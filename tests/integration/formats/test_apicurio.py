@@ -259,6 +259,57 @@ def test_registered_files_are_found_as_they_are(
     assert read == {"id": "a", "total": {"cents": "3"}, "parts": [{"name": "p", "price": "2"}]}
 
 
+MONEY = 'syntax = "proto3";\npackage given;\nmessage Money { string currency = 1; }\n'
+BILL = """syntax = "proto3";
+package given; import "money.proto"; import "google/protobuf/wrappers.proto";
+message Bill { Money total = 1; google.protobuf.Int64Value number = 2; }
+"""
+ACCOUNT = 'syntax = "proto3";\npackage given; import "bill.proto";\nmessage A { Bill bill = 1; }\n'
+
+
+@pytest.mark.parametrize("is_registered", ["false", "true"])
+@pytest.mark.parametrize("is_newest", [False, True])
+def test_imports_in_subjects_of_other_names_are_found(
+    broker: EmbeddedBroker,
+    client: SchemaRegistryClient,
+    tmp_path: Path,
+    is_registered: str,
+    *,
+    is_newest: bool,
+) -> None:
+    """Also an import of an import. A file that differs from the registered one is not found."""
+    topic = f"others-{is_newest}-{is_registered}"
+    subject = f"{topic}-value"
+    money, bill = f"{topic}-money", f"{topic}-bill"
+    for name, text in (("money", MONEY), ("bill", BILL), ("account", ACCOUNT)):
+        (tmp_path / f"{name}.proto").write_text(text)
+    client.register_schema(money, Schema(MONEY, "PROTOBUF"))
+    reference = SchemaReference("money.proto", money, 1)
+    client.register_schema(bill, Schema(BILL, "PROTOBUF", [reference]))
+    reference = SchemaReference("bill.proto", bill, 1)
+    expected = client.register_schema(subject, Schema(ACCOUNT, "PROTOBUF", [reference]))
+    if not is_newest:
+        grown = ACCOUNT.replace("}", "int32 more = 2; }")
+        client.register_schema(subject, Schema(grown, "PROTOBUF", [reference]))
+    versions = client.get_versions(subject)
+    total = frame(total=frame(currency=StringType()), number=LongType())
+    row = {"bill": {"total": {"currency": "EUR"}, "number": 3}}
+    options = options_of(client, topic, "protobuf") | {
+        "value.schema.file": f"{tmp_path}/account.proto",
+        "auto.register.schemas": is_registered,
+    }
+    write_rows(broker, frame(bill=total), [row], **options)
+    (record,) = broker.records(topic)
+    assert int.from_bytes((record.value or b"")[1:5]) == expected
+    assert client.get_versions(subject) == versions
+    assert decoded(client, broker, topic, "given.A")["bill"]["total"] == {"currency": "EUR"}
+    (tmp_path / "money.proto").write_text(MONEY.replace("}", "int64 units = 2; }"))
+    with pytest.raises(SchemaRegistryError, match=r"cannot find the import money\.proto"):
+        write_rows(
+            broker, frame(bill=total), [row], **(options | {"auto.register.schemas": "false"})
+        )
+
+
 TEXTS = {
     "protobuf": 'syntax = "proto3";\nmessage E {\n  string id = 1;\n}\n',
     "avro": """
