@@ -53,12 +53,12 @@ class ReportListener(BatchListener):
         """Count the error."""
         self._report.count_error(error)
 
-    def on_split(
-        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool
+    def on_replaced(
+        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_split: bool
     ) -> None:
         """Count a batch that was too large for the broker."""
         del batch, pieces
-        if is_new:
+        if is_split:
             self._report.count_split()
 
     def on_sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:

@@ -79,10 +79,10 @@ class BatchListener:
     def on_rejected(self, error: str) -> None:
         """Handle the error of a batch whose records are handled separately."""
 
-    def on_split(
-        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool
+    def on_replaced(
+        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_split: bool
     ) -> None:
-        """Handle a batch that was replaced; `is_new` is True if it was too large for the broker."""
+        """Handle a batch that was replaced by `pieces`: a split, or a corrected batch."""
 
     def on_failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Handle a batch that will never be acknowledged."""

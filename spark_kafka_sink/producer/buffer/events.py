@@ -127,11 +127,11 @@ class ProducerEvents(BatchListener):
         if (log_event := self._debug.msg) is not None:
             log_event("fail", **_ids(batch), status=status, error=error, records=batch.records)
 
-    def on_split(
-        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_new: bool
+    def on_replaced(
+        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_split: bool
     ) -> None:
         """Log that the batch was split into these pieces."""
-        del is_new
+        del is_split
         if (log_event := self._debug.queue) is not None:
             log_event("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
 

@@ -108,12 +108,12 @@ class BatchCompleter:
             self.outcome.fail(batch_failure.removed_partition_error(batch, remaining))
 
     def replace(
-        self, result: BatchResult, pieces: list[ProducerBatch], *, is_new: bool = False
+        self, result: BatchResult, pieces: list[ProducerBatch], *, is_split: bool = False
     ) -> None:
-        """Retry a rejected batch as these pieces; `is_new`: the broker has not yet split it."""
+        """Retry a rejected batch as these pieces: a split, or a corrected batch."""
         state, batch, _ = result
         self.listeners.on_rejected(result.error)
-        self.listeners.on_split(batch, pieces, is_new=is_new)
+        self.listeners.on_replaced(batch, pieces, is_split=is_split)
         state.replace(batch, pieces)
         self.accumulator.replace(batch, pieces)
 

@@ -1,13 +1,19 @@
-"""A topic recreated during a write: the session fails if acknowledged records are lost."""
+"""The failure of a session, also if acknowledged records of a recreated topic are lost."""
 
 from typing import Any
 
 import pytest
 
-from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.recreated_topics import WrittenTopics
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+from spark_kafka_sink.producer.buffer.session_state import SessionState
+from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
+from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -239,3 +245,50 @@ def test_written_topics_of_a_session() -> None:
             topic.topic: (topic.topic_id, topic.records) for topic in sim.session.written_topics
         }
         assert written == {"t": (cluster.ids["t"], 4), "u": (cluster.ids["u"], 1)}
+
+
+class Outcome:
+    """The outcome of a session without batches, and what it tells the writer."""
+
+    def __init__(self) -> None:
+        clock = ManualClock(seconds=1.0)
+        self.state = SessionState(clock, lambda: None, lambda: None)
+        self.statuses = (
+            PartitionStatus(topic="t", partition=0, records=3, status=DeliveryStatus.NOT_PERSISTED),
+        )
+        self.outcome = SessionOutcome(
+            self.state, WrittenTopics(), transaction_manager=None, statuses=lambda: self.statuses
+        )
+
+
+def test_first_failure_is_the_error_of_the_session() -> None:
+    session = Outcome()
+    first = DeliveryError("first")
+    session.outcome.fail(first)
+    session.outcome.fail(DeliveryError("second"))
+    session.outcome.add_statuses()
+    assert session.outcome.unreported_failure is first
+    assert first.statuses == session.statuses
+    assert session.state.error is None  # batches may be in flight
+    session.state.fail(first)
+    assert not session.outcome.unreported_failure
+
+
+def test_crash_ends_the_session_immediately() -> None:
+    session = Outcome()
+    session.outcome.fail(DeliveryError("a batch failed"))
+    crash = DeliveryError("the sender crashed")
+    session.outcome.crash(crash)
+    assert session.state.error is crash
+    assert not session.outcome.unreported_failure
+
+
+def test_timeout_error_names_throttling() -> None:
+    session = Outcome()
+    expired = ProducerBatch(TopicPartition("t", 0), 0.0, 0, 0)
+    text = str(session.outcome.timeout_error(expired, 1_000, {"broker:9092": "refused"}))
+    assert "broker:9092: refused" in text
+    assert "throttled" not in text
+    session.state.add_throttle_pause(200)
+    text = str(session.outcome.timeout_error(expired, 1_000, {}))
+    assert "throttled this task for 200 ms" in text
