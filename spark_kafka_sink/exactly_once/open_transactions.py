@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.kafka.admin.transaction_handlers import (
+    from spark_kafka_sink.kafka.admin.transaction_description import (
         ActiveProducer,
         ListedTransaction,
         TransactionDescription,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.admin.transaction_handlers import ActiveProducer
+    from spark_kafka_sink.kafka.admin.transaction_description import ActiveProducer
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 _MAX_LISTED: Final = 5

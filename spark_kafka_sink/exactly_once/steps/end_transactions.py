@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.exactly_once.transactional_id import Scope
-    from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
+    from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 REPORT_INTERVAL_S: Final = 5.0

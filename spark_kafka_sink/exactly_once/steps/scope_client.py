@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.recreated_topics import WrittenTopic
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.kafka.admin.transaction_handlers import (
+    from spark_kafka_sink.kafka.admin.transaction_description import (
         ActiveProducer,
         ListedTransaction,
         TransactionDescription,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
+    from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
 
 MIN_LEFT_MS: Final = 30_000
 """Minimum time in milliseconds before each transaction times out, at the check before the decision.

@@ -6,9 +6,11 @@ use it only to create topics.
 In reading order:
 
 - `blocking_client`: a Kafka client that runs on the caller's thread and is reused between calls
+- `acl_errors`: the errors for unauthorized requests
 - `lookups`: determines the broker to which requests for a key are sent
 - `api_driver`: sends requests for many keys, and retries each key until its result is final
 - `coordinator_lookup`: looks up the coordinators of transactional ids
+- `transaction_description`: the states of transactions and their producers
 - `transaction_handlers`: the requests about transactions, and their results
 - `transaction_admin`: starts, ends, describes, lists and fences transactions
 - `fetch`: fetches from the leader of a partition

@@ -15,13 +15,8 @@ import pyarrow as pa
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
+from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.api_driver import KeyResult, LeaderHandler, V, only, request_one
-from spark_kafka_sink.kafka.admin.blocking_client import (
-    BlockingClient,
-    RequestOutcome,
-    denied_error,
-    topic_acl,
-)
 from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
 from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, LeaderLookup, Lookup
 from spark_kafka_sink.kafka.admin.transaction_handlers import EndTxnHandler
@@ -44,6 +39,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 

@@ -5,7 +5,6 @@
   provided by the `client` package.
 - `borrowed_client` reuses clients between calls, because Spark's planning and commit processes
   exist as long as a query and are used once per micro-batch.
-- `denied_error` creates the error for an unauthorized request. The error contains the missing ACL.
 
 Source: ``NetworkClient`` under ``KafkaAdminClient``, ``KafkaApis``.
 """
@@ -18,16 +17,13 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from spark_kafka_sink.common.errors import AuthorizationError, BrokerUnavailableError, ProtocolError
-from spark_kafka_sink.common.text import capitalized
+from spark_kafka_sink.common.errors import BrokerUnavailableError, ProtocolError
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.client_pool import ClientPool
 from spark_kafka_sink.kafka.client.metadata import Metadata
 from spark_kafka_sink.kafka.client.request import Completion, Request
-from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
-from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -400,35 +396,3 @@ def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
         raise
     client.forget_topics()
     POOL.keep(client, None)
-
-
-def denied_error(client: BlockingClient, action: str, code: int, acl: Acl) -> AuthorizationError:
-    """Return an error for a request that failed with an authorization error code.
-
-    Args:
-        client: the client that sent the request.
-        action: the request, such as "InitProducerId".
-        code: Kafka's error code.
-        acl: the missing ACL.
-    """
-    config = client.config
-    guide = AclCommandBuilder(config.security, config.bootstrap_servers[0])
-    topic = acl.name if acl.resource is ResourceType.TOPIC else None
-    return AuthorizationError(
-        f"{action} was rejected: {acl} is denied to {guide.principal}",
-        topic=topic,
-        kafka_error=error_name(code),
-        hint=capitalized(guide.grant(acl)),
-    )
-
-
-def topic_acl(operation: AclOperation, topic: str) -> Acl:
-    """Return an ACL for one topic."""
-    return Acl(operation, ResourceType.TOPIC, topic)
-
-
-def transactional_id_acl(operation: AclOperation, name: str, prefix: str | None) -> Acl:
-    """Return an ACL for all transactional ids with a prefix, or for `name` if `prefix` is None."""
-    if prefix is None:
-        return Acl(operation, ResourceType.TRANSACTIONAL_ID, name)
-    return Acl(operation, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)

@@ -11,13 +11,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, UnknownTopicError
+from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
-from spark_kafka_sink.kafka.admin.blocking_client import (
-    BlockingClient,
-    RequestOutcome,
-    denied_error,
-    topic_acl,
-)
 from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
 from spark_kafka_sink.kafka.admin.partition_offsets import (
     CONSUMER,
@@ -36,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_kafka_sink.kafka.admin.api_driver import V
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
+from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, KeyResult, request_one
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, LeaderLookup
 from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
 from spark_kafka_sink.kafka.admin.topic_handlers import (
@@ -32,6 +32,8 @@ from spark_kafka_sink.kafka.security.acl_commands import Acl
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Mapping, Sequence
+
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 
 
 CLEANUP: Final = "cleanup.policy"

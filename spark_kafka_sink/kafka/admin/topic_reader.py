@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
+from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.api_driver import request_one
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.fetch import (
     FetchFrom,
     FetchHandler,
@@ -45,6 +45,7 @@ from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.fetch import AbortedTransaction, Fetched
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
     from spark_kafka_sink.kafka.records.record_batch import BatchHeader

@@ -12,23 +12,16 @@ import re
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
+from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl, transactional_id_acl
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, KeyResult, request_one
-from spark_kafka_sink.kafka.admin.blocking_client import (
-    denied_error,
-    topic_acl,
-    transactional_id_acl,
-)
 from spark_kafka_sink.kafka.admin.coordinator_lookup import TransactionCoordinatorLookup
 from spark_kafka_sink.kafka.admin.transaction_handlers import (
-    ActiveProducer,
     DescribeProducersHandler,
     DescribeTransactionsHandler,
     EndTxnHandler,
     InitProducerIdHandler,
     ListBrokersHandler,
-    ListedTransaction,
     ListTransactionsHandler,
-    TransactionDescription,
 )
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import (
@@ -49,6 +42,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.admin.transaction_description import (
+        ActiveProducer,
+        ListedTransaction,
+        TransactionDescription,
+    )
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 _FENCING_TIMEOUT_MS = 10_000

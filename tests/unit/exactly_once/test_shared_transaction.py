@@ -17,7 +17,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     TaskResult,
     TaskTransaction,
 )
-from spark_kafka_sink.kafka.admin.transaction_handlers import ActiveProducer
+from spark_kafka_sink.kafka.admin.transaction_description import ActiveProducer
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 

@@ -8,7 +8,7 @@ from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.scope_state import Decided
 from spark_kafka_sink.exactly_once.steps.fates import FateReader, fates_from_codes
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
-from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
+from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, control_batch

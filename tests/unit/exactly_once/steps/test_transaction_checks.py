@@ -11,7 +11,7 @@ from spark_kafka_sink.exactly_once.steps.transaction_checks import (
     MIN_TIMEOUT_MS,
     check_committable,
 )
-from spark_kafka_sink.kafka.admin.transaction_handlers import TransactionDescription
+from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from tests.unit.exactly_once.decisions import task_transactions
 

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.kafka.admin.transaction_handlers import ActiveProducer
+from spark_kafka_sink.kafka.admin.transaction_description import ActiveProducer
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
