@@ -9,12 +9,7 @@ from typing import Self, TypedDict, Unpack
 
 from spark_kafka_sink.common.delivery_status import PartitionStatus, describe_statuses
 
-FIELDS = {
-    "topic": "topic",
-    "partition": "partition",
-    "broker": "broker",
-    "kafka_error": "error",
-}
+FIELDS = {"topic": "topic", "partition": "partition", "broker": "broker", "kafka_error": "error"}
 """Fields of an error that are part of its text, with their names in the text."""
 
 

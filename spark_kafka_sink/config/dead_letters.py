@@ -13,6 +13,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.option_definition import (
     boolean_field,
     double_field,
+    enum_field,
     fields_of,
     options_of,
     text_field,
@@ -40,7 +41,7 @@ class DeadLetterPolicy:
     If the share of bad rows reaches `max_ratio`, the task fails.
     """
 
-    tolerance: Tolerance = text_field("errors.tolerance", Tolerance.NONE, choices=tuple(Tolerance))
+    tolerance: Tolerance = enum_field("errors.tolerance", Tolerance.NONE)
     """What to do with a row that cannot be written: fail the task (none), or write it to the dead
     letter topic and continue (all).
     """

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.option_definition import (
     boolean_field,
+    enum_field,
     fields_of,
     int_field,
     long_field,
@@ -57,9 +58,7 @@ class ExactlyOnceConfig:
     With `AT_LEAST_ONCE`, all other fields have default values.
     """
 
-    guarantee: DeliveryGuarantee = text_field(
-        "deliveryGuarantee", DeliveryGuarantee.AT_LEAST_ONCE, choices=tuple(DeliveryGuarantee)
-    )
+    guarantee: DeliveryGuarantee = enum_field("deliveryGuarantee", DeliveryGuarantee.AT_LEAST_ONCE)
     """exactly-once: write rows in transactions, so that read_committed consumers see each batch
     once, even if Spark retries tasks or batches.
     """

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.option_definition import boolean_option, options_of, text_option
+from spark_kafka_sink.config.option_definition import (
+    boolean_option,
+    enum_option,
+    options_of,
+    text_option,
+)
 from spark_kafka_sink.config.option_parser import conflict_error, not_allowed_error
 from spark_kafka_sink.config.schema_registry import RegistryConfig, SubjectStrategy
 
@@ -57,7 +62,7 @@ class FieldsInclude(StrEnum):
 class FormatOptions:
     """The options for the formats of keys and values."""
 
-    value_format = text_option("value.format", Format.RAW, choices=tuple(Format))
+    value_format = enum_option("value.format", Format.RAW)
     """Format of the value: raw (the bytes of one string or binary column), or json, avro or
     protobuf for a serialized struct. Names with -confluent use a schema registry.
     """
@@ -77,7 +82,7 @@ class FormatOptions:
     """
     value_schema_namespace = text_option("value.schema.namespace", "")
     """Avro namespace or Protobuf package of value.schema.name."""
-    key_format = text_option("key.format", Format.RAW, choices=tuple(Format))
+    key_format = enum_option("key.format", Format.RAW)
     """Format of the key: raw (the bytes of one string or binary column), or json, avro or
     protobuf for a serialized struct. Names with -confluent use a schema registry.
     """
@@ -99,9 +104,7 @@ class FormatOptions:
     """
     key_schema_namespace = text_option("key.schema.namespace", "")
     """Avro namespace or Protobuf package of key.schema.name."""
-    value_fields_include = text_option(
-        _FIELDS_INCLUDE, FieldsInclude.ALL, choices=tuple(FieldsInclude)
-    )
+    value_fields_include = enum_option(_FIELDS_INCLUDE, FieldsInclude.ALL)
     """Whether the value contains the columns in key.fields."""
     json_ignore_null_fields = boolean_option(_NULL_FIELDS, None)
     """JSON: true: omit null fields; false: write them as null. Default: as to_json in the same

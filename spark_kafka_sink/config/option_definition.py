@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, Field, dataclass, field, fields, is_dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +113,11 @@ text_option = partial(Option, OptionType.STRING)
 secret_option = partial(Option, OptionType.PASSWORD)
 
 
+def enum_option(name: str, default: StrEnum) -> Option:
+    """Return an option whose values are the members of an enum."""
+    return text_option(name, default, choices=tuple(type(default)))
+
+
 def option_field(option: Option, default: Any = _OWN_DEFAULT) -> Any:
     """Declare a field of a configuration, and the option that sets it.
 
@@ -122,6 +127,11 @@ def option_field(option: Option, default: Any = _OWN_DEFAULT) -> Any:
     """
     own = option.default if default is _OWN_DEFAULT else default
     return field(default=own, metadata={_OPTION: option})
+
+
+def enum_field(name: str, default: StrEnum) -> Any:
+    """Declare a field, and an option whose values are the members of an enum."""
+    return option_field(enum_option(name, default))
 
 
 def _field_factory(kind: OptionType) -> Callable[..., Any]:

@@ -20,6 +20,7 @@ from spark_kafka_sink.config.option_definition import (
     Option,
     OptionType,
     boolean_field,
+    enum_field,
     int_field,
     int_option,
     long_field,
@@ -198,10 +199,8 @@ class ProducerOptions:
     """Let the broker create missing topics."""
     metadata_max_age_ms: int = long_field("metadata.max.age.ms", 300_000)
     """Maximum age of metadata (leaders, partitions) before it is refreshed."""
-    metadata_recovery_strategy: enums.RecoveryStrategy = text_field(
-        "metadata.recovery.strategy",
-        enums.RecoveryStrategy.REBOOTSTRAP,
-        choices=tuple(enums.RecoveryStrategy),
+    metadata_recovery_strategy: enums.RecoveryStrategy = enum_field(
+        "metadata.recovery.strategy", enums.RecoveryStrategy.REBOOTSTRAP
     )
     """What to do if no known broker is reachable: start again from bootstrap.servers (rebootstrap),
     or keep trying the known brokers (none).
@@ -250,19 +249,15 @@ class WriteOptions:
     a path or a URI that pyarrow.fs supports. Without kafka.statistics.interval.ms: one line per
     task.
     """
-    report_tasks: enums.ReportTasks = text_field(
-        "report.tasks", enums.ReportTasks.SLOWEST, choices=tuple(enums.ReportTasks)
-    )
+    report_tasks: enums.ReportTasks = enum_field("report.tasks", enums.ReportTasks.SLOWEST)
     """Tasks listed in the delivery report: the ten slowest, all (up to 10,000), or none."""
-    summary: enums.Summary = text_field("summary", enums.Summary.AUTO, choices=tuple(enums.Summary))
+    summary: enums.Summary = enum_field("summary", enums.Summary.AUTO)
     """What the driver logs for each write: nothing, one line, or everything; auto: everything for
     batch writes and failures, but one line for a micro-batch.
     """
-    profile: enums.Profile = text_field("profile", enums.Profile.NONE, choices=tuple(enums.Profile))
+    profile: enums.Profile = enum_field("profile", enums.Profile.NONE)
     """Set of defaults from conf/; explicitly set options take precedence."""
-    preflight: enums.Preflight = text_field(
-        "preflight", enums.Preflight.AUTO, choices=tuple(enums.Preflight)
-    )
+    preflight: enums.Preflight = enum_field("preflight", enums.Preflight.AUTO)
     """Connect and check the topics on the driver before any task. auto: fail the write if brokers
     respond that a topic is missing, a permission is denied or the login is wrong, and log other
     problems; warn: log all problems; fail: also fail the write if the driver reaches no broker;

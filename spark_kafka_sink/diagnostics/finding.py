@@ -78,22 +78,14 @@ class Finding:
     def warning(cls, step: CheckStep, error: KafkaProdError, *, is_local: bool = False) -> Self:
         """Create a finding for a possible problem."""
         return cls(
-            step=step,
-            severity=Severity.WARNING,
-            text=error.message,
-            error=error,
-            is_local=is_local,
+            step=step, severity=Severity.WARNING, text=error.message, error=error, is_local=is_local
         )
 
     @classmethod
     def failure(cls, step: CheckStep, error: KafkaProdError, *, is_local: bool = False) -> Self:
         """Create a finding for a problem that makes every task fail."""
         return cls(
-            step=step,
-            severity=Severity.ERROR,
-            text=error.message,
-            error=error,
-            is_local=is_local,
+            step=step, severity=Severity.ERROR, text=error.message, error=error, is_local=is_local
         )
 
     def to_json(self) -> dict[str, str | None]:

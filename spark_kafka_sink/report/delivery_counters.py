@@ -21,12 +21,7 @@ from spark_kafka_sink.report.metrics.merging import (
 )
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import (
-    COLUMNS,
-    TaskInfo,
-    TaskReport,
-    TransactionInfo,
-)
+from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport, TransactionInfo
 from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:

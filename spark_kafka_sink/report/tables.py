@@ -30,9 +30,7 @@ _OTHER_TABLES = {"topic", "", "advice"}
 
 
 def print_report(
-    report: DeliveryReport,
-    console: Console | None = None,
-    batches: Sequence[DeliveryReport] = (),
+    report: DeliveryReport, console: Console | None = None, batches: Sequence[DeliveryReport] = ()
 ) -> None:
     """Print a report: totals, partitions, slowest tasks, errors.
 

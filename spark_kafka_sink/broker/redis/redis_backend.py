@@ -5,18 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.redis.redis_connection import (
-    RedisConnection,
-    RedisFailedError,
-)
+from spark_kafka_sink.broker.redis.redis_connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.broker.redis.redis_journal import RedisJournal
 from spark_kafka_sink.broker.redis.redis_location import RedisLocation
 from spark_kafka_sink.broker.redis.redis_log_storage import RedisLogStorage
 from spark_kafka_sink.broker.redis.redis_replicas import LogReplication, RedisReplicas
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
-from spark_kafka_sink.broker.storage.log_storage import (
-    StorageBackend,
-)
+from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 

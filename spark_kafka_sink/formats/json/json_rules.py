@@ -46,10 +46,7 @@ from spark_kafka_sink.formats.json.json_checks import (
     NotFiniteCheck,
     RequiredKeyCheck,
 )
-from spark_kafka_sink.formats.json.json_documents import (
-    check_document,
-    invalid_document_error,
-)
+from spark_kafka_sink.formats.json.json_documents import check_document, invalid_document_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
