@@ -167,7 +167,7 @@ def has_credentials(uri: str) -> bool:
     return any(is_secret(name) for name, _ in parse_qsl(query))
 
 
-def redacted(uri: str) -> str:
+def redact_uri(uri: str) -> str:
     """Return the URI without its user part and query."""
     if not _URI.match(uri):
         return uri
@@ -176,8 +176,8 @@ def redacted(uri: str) -> str:
 
 
 def redact_uris(text: str) -> str:
-    """Return the text with each URI in it `redacted`."""
-    return _URI_IN_TEXT.sub(lambda match: redacted(match[0]), text)
+    """Return the text with each URI in it `redact_uri`."""
+    return _URI_IN_TEXT.sub(lambda match: redact_uri(match[0]), text)
 
 
 def split_query(uri: str) -> tuple[str, str]:

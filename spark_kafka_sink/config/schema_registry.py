@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
-from spark_kafka_sink.common.secret import Secret, redacted
+from spark_kafka_sink.common.secret import Secret, redact_uri
 from spark_kafka_sink.config.option_definition import (
     Option,
     OptionType,
@@ -229,7 +229,7 @@ class RegistryConfig:
         schema_id = None if values["use.schema.id"] == -1 else values["use.schema.id"]
         return cls(
             **own | {"schema_id": schema_id},
-            url=",".join(redacted(url.strip()) for url in values[URL].split(",")),
+            url=",".join(redact_uri(url.strip()) for url in values[URL].split(",")),
             key=_part(values, "key"),
             value=_part(values, "value"),
             user_info=_user_info(values, user_options),

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.common.local_path import absolute_path
-from spark_kafka_sink.common.secret import redact_uris, redacted, split_query
+from spark_kafka_sink.common.secret import redact_uri, redact_uris, split_query
 from spark_kafka_sink.common.time_limit import run_with_timeout
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ReportLocation:
         if scheme != "file" and scheme not in _REMOTE:
             known = ", ".join(f"{name}://" for name in sorted(_REMOTE - {"mock"}))
             raise ReportError(
-                f"{subject} cannot be written to {redacted(path)}: "
+                f"{subject} cannot be written to {redact_uri(path)}: "
                 f"the file system {scheme}: is not supported",
                 hint=_INSTEAD.get(scheme, f"use a local path, or one of {known}"),
             )
@@ -211,10 +211,10 @@ def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
         ReportError: there is no report, or a report cannot be read within the time limit.
     """
     location = ReportLocation.of(path)
-    texts = _attempt(_UNREADABLE, path, timeout_s, lambda: _read_all(location, redacted(path)))
+    texts = _attempt(_UNREADABLE, path, timeout_s, lambda: _read_all(location, redact_uri(path)))
     if not texts:
         raise ReportError(
-            f"no delivery report in the folder {redacted(path)}",
+            f"no delivery report in the folder {redact_uri(path)}",
             hint="The reportPath of a stream contains batch-<id>.json for each micro-batch.",
         )
     return texts
@@ -238,7 +238,7 @@ def _attempt(
     try:
         return run_with_timeout(timeout_s, ReportLocation.of(path).storage(folder), call)
     except (OSError, ValueError, _arrow_error()) as error:
-        shown = redacted(path)
+        shown = redact_uri(path)
         # Arrow's messages contain the URI, or URLs made of its parts, including credentials.
         reason = redact_uris(str(error).replace(path, shown))
         cause = error if reason == str(error) else None

@@ -23,7 +23,7 @@ from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, Unif
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.control_batch import (
     EndTransactionMarker,
-    control_batch,
+    encode_control_batch,
     read_marker,
 )
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
@@ -202,7 +202,7 @@ class Partition:
 
     def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
         """Append a transaction marker; `now_ms` is in milliseconds since 1970."""
-        batch = control_batch(marker, now_ms)
+        batch = encode_control_batch(marker, now_ms)
         options = AppendOptions(config=self.config, produce_version=0, now_ms=now_ms)
         result = self._append(batch, BatchHeader.parse(batch), options)
         lacks_batches = self.log.start_offset > 0

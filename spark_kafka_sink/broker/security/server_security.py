@@ -25,7 +25,7 @@ from spark_kafka_sink.broker.security.settings import (
     PLAIN,
     ClientAuth,
     TlsFiles,
-    revealed,
+    reveal_text,
 )
 from spark_kafka_sink.common.errors import ConfigError
 
@@ -68,7 +68,7 @@ class ServerSecurity:
             self.denials.add(parse_denial(denial))
         self.credentials = Credentials(settings.scram_iterations)
         for user, password in (settings.sasl or {}).items():
-            self.credentials.set_password(user, revealed(user, password))
+            self.credentials.set_password(user, reveal_text(user, password))
         makers: dict[str, Callable[[], SaslServer]] = {
             PLAIN: lambda: PlainSaslServer(self.credentials),
             OAUTHBEARER: lambda: OAuthBearerSaslServer(settings.oauthbearer_validator),
@@ -297,7 +297,7 @@ class SecurityControls(ABC):
                 raise ConfigError(
                     f"the broker has no user {name}", hint=f"Users: {', '.join(self._passwords)}."
                 )
-            options = {"username": name, "password": revealed(name, self._passwords[name])}
+            options = {"username": name, "password": reveal_text(name, self._passwords[name])}
         jaas = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
         return {
             "sasl.mechanism": chosen,

@@ -150,7 +150,7 @@ def _check_users(sasl: object, named: Sequence[str] | None) -> None:
             )
 
 
-def revealed(user: str, password: str) -> str:
+def reveal_text(user: str, password: str) -> str:
     """Return a user's password. A reference is resolved.
 
     Raises:

@@ -13,7 +13,7 @@ from spark_kafka_sink.config.security.security_config import (
     PasswordLogin,
     RefreshPolicy,
 )
-from spark_kafka_sink.kafka.security.credentials import resolved_login, revealed
+from spark_kafka_sink.kafka.security.credentials import resolve_login, reveal_text
 from spark_kafka_sink.kafka.security.tokens.token_cache import TokenCache
 
 if TYPE_CHECKING:
@@ -51,17 +51,17 @@ def client_settings(
 
 def _user_info(config: RegistryConfig, sasl: SaslConfig | None) -> str | None:
     if config.inherits_basic:
-        login = None if sasl is None else resolved_login(sasl)
+        login = None if sasl is None else resolve_login(sasl)
         if not isinstance(login, PasswordLogin):
             raise ConfigError(
                 "option basic.auth.credentials.source is SASL_INHERIT, but the brokers' login has "
                 "no user name and password",
                 hint="Set basic.auth.credentials.source=USER_INFO and basic.auth.user.info.",
             )
-        return f"{revealed(login.username)}:{revealed(login.password)}"
+        return f"{reveal_text(login.username)}:{reveal_text(login.password)}"
     if config.user_info is None:
         return None
-    text = revealed(config.user_info)
+    text = reveal_text(config.user_info)
     if ":" not in text:
         raise ConfigError(
             f"option {config.user_info.option} has no colon", hint="Write it as NAME:PASSWORD."
@@ -75,7 +75,7 @@ def _bearer_fields(
     """Return the function that provides the client with a token for each request."""
     issuer = bearer.issuer
     if bearer.inherits:
-        login = None if sasl is None else resolved_login(sasl)
+        login = None if sasl is None else resolve_login(sasl)
         if not isinstance(login, ClientCredentialsLogin):
             raise ConfigError(
                 "option bearer.auth.credentials.source is SASL_OAUTHBEARER_INHERIT, but the "
@@ -83,7 +83,7 @@ def _bearer_fields(
                 hint="Set bearer.auth.credentials.source=OAUTHBEARER and the issuer.",
             )
         issuer = login
-    token = partial(revealed, bearer.token) if issuer is None else _tokens(issuer)  # type: ignore[arg-type]
+    token = partial(reveal_text, bearer.token) if issuer is None else _tokens(issuer)  # type: ignore[arg-type]
     scope = {"bearer.auth.logical.cluster": bearer.logical_cluster or ""}
     if bearer.identity_pool is not None:
         scope["bearer.auth.identity.pool.id"] = bearer.identity_pool

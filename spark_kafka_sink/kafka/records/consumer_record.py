@@ -63,8 +63,8 @@ class ConsumerRecords(list[ConsumerRecord]):
         rows = [
             {
                 **record._asdict(),
-                "headers": _pairs(record),
-                "timestamp": _milliseconds(record.timestamp),
+                "headers": _header_dicts(record),
+                "timestamp": _to_milliseconds(record.timestamp),
             }
             for record in self
         ]
@@ -84,18 +84,18 @@ class ConsumerRecords(list[ConsumerRecord]):
         return spark.createDataFrame(self.to_arrow())
 
 
-def _pairs(record: ConsumerRecord) -> list[dict[str, str | bytes | None]] | None:
+def _header_dicts(record: ConsumerRecord) -> list[dict[str, str | bytes | None]] | None:
     return [{"key": key, "value": value} for key, value in record.headers] or None
 
 
-def _moment(milliseconds: int) -> datetime | int:
+def _to_datetime(milliseconds: int) -> datetime | int:
     try:
         return _EPOCH + milliseconds * _MILLISECOND
     except OverflowError:
         return milliseconds
 
 
-def _milliseconds(moment: datetime | int) -> int:
+def _to_milliseconds(moment: datetime | int) -> int:
     return moment if isinstance(moment, int) else (moment - _EPOCH) // _MILLISECOND
 
 
@@ -135,6 +135,6 @@ def consumer_record(topic: str, partition: int, record: Record) -> ConsumerRecor
         topic=topic,
         partition=partition,
         offset=record.offset,
-        timestamp=_moment(record.timestamp),
+        timestamp=_to_datetime(record.timestamp),
         headers=list(record.headers),
     )

@@ -43,7 +43,7 @@ class EndTransactionMarker:
     coordinator_epoch: int = 0
 
 
-def control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
+def encode_control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
     """Return the control batch for a marker; `now_ms` is the time in milliseconds since 1970."""
     key = _KEY.pack(_VERSION, COMMIT if marker.commit else ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)

@@ -64,10 +64,10 @@ def record_positions(data: bytes, end: int, count: int) -> Numbers:
     position, left = 0, count
     while left:
         step = min(left, _STEP)
-        run, position = _strided(data, buffer[:end], position, step)
+        run, position = _locate_strided(data, buffer[:end], position, step)
         positions.append(run)
         if len(run) < min(step, _MIN_RUN):
-            others, position = _one_by_one(data, position, end, step - len(run))
+            others, position = _locate_one_by_one(data, position, end, step - len(run))
             positions.append(others)
             left -= len(others)
         left -= len(run)
@@ -76,7 +76,7 @@ def record_positions(data: bytes, end: int, count: int) -> Numbers:
     return np.concatenate(positions)
 
 
-def _strided(data: bytes, buffer: Bytes, position: int, count: int) -> tuple[Numbers, int]:
+def _locate_strided(data: bytes, buffer: Bytes, position: int, count: int) -> tuple[Numbers, int]:
     """Return the positions of records that have the first record's size, and of the next record."""
     end = len(buffer)
     size, body = read_varint(data, position)
@@ -93,7 +93,7 @@ def _strided(data: bytes, buffer: Bytes, position: int, count: int) -> tuple[Num
     return position + step * np.arange(length), position + step * length
 
 
-def _one_by_one(data: bytes, position: int, end: int, count: int) -> tuple[Numbers, int]:
+def _locate_one_by_one(data: bytes, position: int, end: int, count: int) -> tuple[Numbers, int]:
     """Return the positions of records of any size, and the position of the next record.
 
     `_RecordReader.enter` checks the sizes.

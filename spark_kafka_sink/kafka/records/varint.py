@@ -138,12 +138,12 @@ def read_varints(buffer: Bytes, positions: Numbers, longest: int) -> tuple[Numbe
     has_second_byte = raw >> 7
     second = buffer.take(positions + 1) * has_second_byte
     if second.max() >= _CONTINUES:
-        return _longer(buffer, positions, longest)
+        return _read_longer(buffer, positions, longest)
     raw = raw & 0x7F | second << 7
     return (raw >> 1) ^ -(raw & 1), positions + 1 + has_second_byte
 
 
-def _longer(buffer: Bytes, positions: Numbers, longest: int) -> tuple[Numbers, Numbers]:
+def _read_longer(buffer: Bytes, positions: Numbers, longest: int) -> tuple[Numbers, Numbers]:
     first = buffer.take(positions)
     raw, after = (first & 0x7F).astype(np.uint64), positions + 1
     rows = np.flatnonzero(first & _CONTINUES)

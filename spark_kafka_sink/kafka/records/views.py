@@ -181,7 +181,7 @@ def join_views(
             column.write(target[:, number], len(buffers))
             buffers.append(pa.py_buffer(column.value))
         else:
-            buffers += _point(column, target[:, number], len(buffers))
+            buffers += _write_views(column, target[:, number], len(buffers))
     if order is not None:
         np.take(target, order, axis=0, out=views, mode="clip")
         for column in columns:
@@ -211,7 +211,7 @@ def _prefetch(column: pa.BinaryArray) -> None:
         np.frombuffer(memoryview(data), np.uint8)[first:last:_CACHE_LINE].max(initial=0)
 
 
-def _point(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+def _write_views(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
     """Write a view of each entry of a column to `views`, shape (n, 2), and return the buffers.
 
     `first` is the number of the first buffer. If the length of a view is 0, only the length is
@@ -220,7 +220,7 @@ def _point(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.B
     column, lengths = entries
     data = column.buffers()[2]
     if data is None or not len(lengths) or _has_short(lengths):
-        return _point_some(entries, views, first)
+        return _write_mixed_views(entries, views, first)
     views[:, 0] = lengths
     views[:, 1] = offsets_of(column)[:-1]
     views[:, 1] <<= _HALF
@@ -236,7 +236,7 @@ def _has_short(lengths: NDArray[np.int32]) -> bool:
     return bool(((lengths > 0) & (lengths <= INLINE_SIZE)).any())
 
 
-def _point_some(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
+def _write_mixed_views(entries: Entries, views: NDArray[np.uint64], first: int) -> list[pa.Buffer]:
     """Write the views of a column in which some entries are short enough to be inline."""
     column, lengths = entries
     array = pc.cast(column, pa.binary_view(), safe=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security.security_config import KerberosLogin, Mechanism, PasswordLogin
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
-from spark_kafka_sink.kafka.security.credentials import resolved_login
+from spark_kafka_sink.kafka.security.credentials import resolve_login
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import Login, SaslConfig, SecurityConfig
@@ -66,7 +66,7 @@ def _name(security: SecurityConfig) -> str:
 
 def _sasl_name(sasl: SaslConfig) -> str:
     try:
-        return _login_name(resolved_login(sasl))
+        return _login_name(resolve_login(sasl))
     except ConfigError:  # The login itself reports the error.
         return _OF_REFERENCE
 

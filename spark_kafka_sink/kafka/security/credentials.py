@@ -6,7 +6,7 @@ folder.
 
 Files that are being replaced: a certificate and its key are two files, and `cp` truncates a file
 before writing to it. For a short time, a file can therefore be empty or incomplete, or not match
-the other file. `retried_while_files_change` waits for the replacement to finish.
+the other file. `retry_while_files_change` waits for the replacement to finish.
 
 Fingerprints: equal settings do not imply equal secrets, because `file:PATH`, keystores and keytabs
 are read again for each login. `credentials_fingerprint` returns a value that changes when a
@@ -73,7 +73,7 @@ def file_stamps(paths: Iterable[str]) -> FileStamps:
     return tuple(map(_file_stamp, paths))
 
 
-def retried_while_files_change(
+def retry_while_files_change(
     paths: tuple[str, ...], attempt: Callable[[], Result], settling: float
 ) -> tuple[Result, FileStamps]:
     """Return the result of `attempt`, and the stamps of the files at its start.
@@ -131,7 +131,7 @@ def secrets_of(settings: TrustStore | KeyStore | Login) -> tuple[Secret, ...]:
     return tuple(value for value in values if isinstance(value, Secret))
 
 
-def located(settings: Settings, folders: Sequence[Path]) -> Settings:
+def locate_files(settings: Settings, folders: Sequence[Path]) -> Settings:
     """Return the settings with relative paths replaced by paths in one of the folders.
 
     A path that exists in the working directory is not changed. A path that is not found in any
@@ -145,7 +145,7 @@ def located(settings: Settings, folders: Sequence[Path]) -> Settings:
     if isinstance(settings, Secret):
         return cast("Settings", _secret(settings, folders))
     if isinstance(settings, tuple):
-        return cast("Settings", tuple(located(setting, folders) for setting in settings))
+        return cast("Settings", tuple(locate_files(setting, folders) for setting in settings))
     if not is_dataclass(settings) or isinstance(settings, type):
         return settings
     files = {
@@ -161,7 +161,7 @@ def located(settings: Settings, folders: Sequence[Path]) -> Settings:
 def _field(name: str, value: object, folders: Sequence[Path]) -> object:
     if name in _PATHS and isinstance(value, str):
         return _path(value, folders)
-    return located(value, folders)
+    return locate_files(value, folders)
 
 
 def _secret(secret: Secret, folders: Sequence[Path]) -> Secret:
@@ -176,8 +176,8 @@ def _path(path: str, folders: Sequence[Path]) -> str:
     return next((str(folder / path) for folder in folders if (folder / path).exists()), path)
 
 
-def resolved_login(config: SaslConfig) -> Login:
-    """Return the login, with the paths of its files located on this host.
+def resolve_login(config: SaslConfig) -> Login:
+    """Return the login, with the paths of its files on this host.
 
     Raises:
         ConfigError: a reference cannot be resolved on this host, or the referenced text is not a
@@ -188,10 +188,10 @@ def resolved_login(config: SaslConfig) -> Login:
     login = resolve(config)
     if not isinstance(config.login, JaasLogin):
         return login
-    return located(login, [Path(folder) for folder in config.login.folders])
+    return locate_files(login, [Path(folder) for folder in config.login.folders])
 
 
-def revealed(secret: Secret) -> str:
+def reveal_text(secret: Secret) -> str:
     """Return the text of a secret, which must not be empty.
 
     Raises:
@@ -264,7 +264,7 @@ def _fingerprints(settings: object) -> Iterator[_Fingerprint]:
 def _fingerprints_in_jaas(config: SaslConfig) -> Iterator[_Fingerprint]:
     """Yield the fingerprints of the references in a sasl.jaas.config that is itself a reference."""
     try:
-        login = resolved_login(config)
+        login = resolve_login(config)
     except ConfigError:  # The login raises the error later.
         yield None
     else:

@@ -49,12 +49,12 @@ def check_security(security: SecurityConfig) -> None:
 def _check_login(config: SaslConfig) -> None:
     if isinstance(config.login, JaasLogin) and not config.login.jaas.exists_on_host:
         return
-    login = credentials.resolved_login(config)
+    login = credentials.resolve_login(config)
     check_libraries(login)
     for secret in credentials.secrets_of(login):
         # A token can have several line breaks; it is checked when it is sent.
         if secret.exists_on_host and not isinstance(login, TokenLogin):
-            credentials.revealed(secret)
+            credentials.reveal_text(secret)
     if isinstance(login, ClientCredentialsLogin) and login.tls is not None:
         _check_stores(login.tls)
 
@@ -68,9 +68,9 @@ def _check_stores(tls: TlsConfig) -> None:
 def _files_of(security: SecurityConfig) -> tuple[str, ...]:
     if security.tls is None:
         return ()
-    from spark_kafka_sink.kafka.security.tls.stores import files_of  # slow import, only for TLS
+    from spark_kafka_sink.kafka.security.tls.stores import store_files  # slow import, only for TLS
 
-    return files_of(security.tls)
+    return store_files(security.tls)
 
 
 class StreamPreflight:
@@ -104,7 +104,7 @@ class StreamPreflight:
         has_passed = security in self._passed
         self._passed.pop(security, None)
         try:
-            credentials.retried_while_files_change(
+            credentials.retry_while_files_change(
                 _files_of(security),
                 lambda: self._check(security),
                 0.0 if has_passed else self._settling,

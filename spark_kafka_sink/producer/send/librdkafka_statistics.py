@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.common.errors import error_text
 from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.common.logs import visible_logger
-from spark_kafka_sink.common.secret import redacted, split_query
+from spark_kafka_sink.common.secret import redact_uri, split_query
 from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -124,7 +124,7 @@ class StatisticsFiles:
         if len(self._pending) < _MAX_PARTS:
             self._begin_file()
             return
-        count, path = len(self._lines), redacted(self._path)
+        count, path = len(self._lines), redact_uri(self._path)
         _LOG.warning("%d lines of statistics dropped: writing to %s takes too long", count, path)
         self._lines = []
         self._size = 0

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote, urlsplit
 
-from spark_kafka_sink.common.secret import redacted, split_query
+from spark_kafka_sink.common.secret import redact_uri, split_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,8 +138,8 @@ def warn_of_own_path(path: str, own: str, owners: Path) -> None:
     _LOG.warning(
         "reportPath %s is used by another stream of this application: the reports of this stream "
         "are written to %s. Set a different reportPath for each stream.",
-        redacted(path),
-        redacted(own),
+        redact_uri(path),
+        redact_uri(own),
     )
 
 

@@ -9,7 +9,7 @@ import pyspark
 from pyspark import TaskContext
 
 from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID, ProducerConfig
-from spark_kafka_sink.kafka.security.credentials import located
+from spark_kafka_sink.kafka.security.credentials import locate_files
 from spark_kafka_sink.report.pipeline_facts import ARROW_BYTES, ARROW_COLUMNS, ARROW_RECORDS
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.spark_releases import ARROW_BATCH_BYTES
@@ -112,4 +112,4 @@ def with_shipped_files(config: ProducerConfig, session: str | None = None) -> Pr
     if root is None:
         return config
     folders = (root,) if session is None else (root / session, root)
-    return replace(config, security=located(config.security, folders))
+    return replace(config, security=locate_files(config.security, folders))

@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
-from spark_kafka_sink.common.secret import has_credentials, is_secret, redact_uris, redacted
+from spark_kafka_sink.common.secret import has_credentials, is_secret, redact_uri, redact_uris
 from spark_kafka_sink.config.option_definition import OptionType
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.sink_config import SinkConfig
@@ -85,7 +85,7 @@ def test_path_with_credentials_is_rejected(path: str) -> None:
         with pytest.raises(ConfigError, match=f"option {option} contains credentials") as caught:
             SinkConfig.parse(MINIMAL | {option: path})
         assert SENTINEL not in str(caught.value)
-    assert SENTINEL not in redacted(path)
+    assert SENTINEL not in redact_uri(path)
 
 
 @pytest.mark.parametrize("scheme", ["", "http://", "http:/", "alice:/"])
@@ -170,6 +170,6 @@ def test_uris_in_a_text_are_redacted() -> None:
 def test_container_of_an_azure_uri_is_not_a_user(scheme: str) -> None:
     path = f"{scheme}://container@account.dfs.core.windows.net/reports/{{batchId}}.json"
     assert SinkConfig.parse(MINIMAL | {"reportPath": path}).report_path == path
-    assert redacted(path) == path
+    assert redact_uri(path) == path
     assert has_credentials(path.replace("container@", f"container:{SENTINEL}@"))
-    assert SENTINEL not in redacted(path.replace("container@", f"container:{SENTINEL}@"))
+    assert SENTINEL not in redact_uri(path.replace("container@", f"container:{SENTINEL}@"))

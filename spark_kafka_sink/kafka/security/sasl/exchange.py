@@ -32,7 +32,7 @@ def check_size(message: bytes, mechanism: str) -> None:
         )
 
 
-def decoded(message: bytes, mechanism: str) -> str:
+def decode_text(message: bytes, mechanism: str) -> str:
     """Return the message as text.
 
     Raises:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, assert_never
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security import security_config
 from spark_kafka_sink.config.security.values import check_libraries
-from spark_kafka_sink.kafka.security.credentials import resolved_login, revealed
+from spark_kafka_sink.kafka.security.credentials import resolve_login, reveal_text
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 from spark_kafka_sink.kafka.security.sasl.oauthbearer import bearer_exchange
 from spark_kafka_sink.kafka.security.sasl.scram import scram_exchange
@@ -34,7 +34,7 @@ def exchange_for(config: security_config.SaslConfig, host: str) -> SaslExchange:
         ConfigError: a library that the mechanism needs is not installed, or a file or environment
             variable is missing on this host.
     """
-    login = resolved_login(config)
+    login = resolve_login(config)
     check_libraries(login)
     try:
         return _exchange(config, login, host)
@@ -71,7 +71,7 @@ def _plain_messages(login: security_config.PasswordLogin) -> Messages:
 
 
 def _without_nul(secret: Secret) -> bytes:
-    text = revealed(secret)
+    text = reveal_text(secret)
     if "\0" in text:
         raise ConfigError(
             f"option {secret.option} contains a NUL character, which PLAIN cannot send"

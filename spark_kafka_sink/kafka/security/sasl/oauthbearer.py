@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.text import quoted
-from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, decoded
-from spark_kafka_sink.kafka.security.tokens.token import object_in, text_field
+from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, decode_text
+from spark_kafka_sink.kafka.security.tokens.token import parse_json_object, text_field
 from spark_kafka_sink.kafka.security.tokens.token_cache import PROCESS_WIDE, TokenCache
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def client_first(token: Token, extensions: tuple[tuple[str, str], ...]) -> bytes
 
 def describe_error(error: str) -> str:
     """Return the text of a broker's error, with its status and the required scope."""
-    fields = object_in(error)
+    fields = parse_json_object(error)
     if fields is None:
         return quoted(error)
     status, scope = text_field(fields, "status"), text_field(fields, "scope")
@@ -70,6 +70,6 @@ def _messages(
     response = yield client_first(token, extensions)
     if response:
         cache.forget(token)
-        error = describe_error(decoded(response, _MECHANISM))
+        error = describe_error(decode_text(response, _MECHANISM))
         yield SEPARATOR
         raise AuthenticationError(f"the broker rejected the token: {error}")

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.config.security.security_config import Mechanism, PasswordLogin
-from spark_kafka_sink.kafka.security.credentials import revealed
-from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, decoded
+from spark_kafka_sink.kafka.security.credentials import reveal_text
+from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, decode_text
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.security.sasl.exchange import Messages
@@ -213,17 +213,17 @@ def _messages(
 ) -> Messages:
     """Yield the name, then the proof for the broker's challenge; check the broker's signature."""
     name, algorithm = mechanism.value, _ALGORITHMS[mechanism]
-    bare = client_first_bare(revealed(login.username), nonce, token_auth=login.token_auth)
-    challenge = decoded((yield (GS2_HEADER + bare).encode()), name)
+    bare = client_first_bare(reveal_text(login.username), nonce, token_auth=login.token_auth)
+    challenge = decode_text((yield (GS2_HEADER + bare).encode()), name)
     server_first = parse_server_first(challenge, name, nonce)
-    password = revealed(login.password).encode()
+    password = reveal_text(login.password).encode()
     salted = salted_passwords.salted(
         algorithm, password, server_first.salt, server_first.iterations
     )
     without_proof = f"c={_CHANNEL_BINDING},r={server_first.nonce}"
     auth_message = f"{bare},{challenge},{without_proof}".encode()
     proof = b64encode(client_proof(algorithm, salted, auth_message)).decode()
-    server_final = decoded((yield f"{without_proof},p={proof}".encode()), name)
+    server_final = decode_text((yield f"{without_proof},p={proof}".encode()), name)
     expected = server_signature(algorithm, salted, auth_message)
     if not hmac.compare_digest(parse_server_final(server_final, name), expected):
         raise AuthenticationError(

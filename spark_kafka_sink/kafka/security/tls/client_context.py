@@ -115,7 +115,7 @@ def _peer_certificate(connection: ssl.SSLObject) -> bytes | None:
     return ssl.PEM_cert_to_DER_cert(chain[0].public_bytes())
 
 
-def _without_stores(config: TlsConfig) -> ClientSslContext:
+def _create_context(config: TlsConfig) -> ClientSslContext:
     context = ClientSslContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = config.check_hostname
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -288,13 +288,13 @@ def _memory_file() -> int | None:
         return None
 
 
-def client_context(config: TlsConfig) -> ssl.SSLContext:
+def create_client_context(config: TlsConfig) -> ssl.SSLContext:
     """Create a context for connections to brokers; callers pass the host name to `wrap_bio`.
 
     Raises:
         ConfigError: a store cannot be read or opened on this host.
     """
-    context = _without_stores(config)
+    context = _create_context(config)
     _trust(context, config.truststore)
     if config.keystore is not None:
         _load_identity(context, client_identity(config.keystore))
@@ -311,7 +311,7 @@ def check_stores(config: TlsConfig) -> None:
         ConfigError: a store that this process can read cannot be opened, or no cipher suite belongs
             to an enabled version.
     """
-    context = _without_stores(config)
+    context = _create_context(config)
     if config.truststore is not None and stores.can_read_store(config.truststore):
         _trust(context, config.truststore)
     if config.keystore is not None and stores.can_read_store(config.keystore):

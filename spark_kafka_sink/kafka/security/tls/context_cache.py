@@ -19,10 +19,10 @@ from spark_kafka_sink.kafka.security.credentials import (
     SETTLING_S,
     FileStamps,
     file_stamps,
-    retried_while_files_change,
+    retry_while_files_change,
 )
-from spark_kafka_sink.kafka.security.tls.client_context import client_context
-from spark_kafka_sink.kafka.security.tls.stores import files_of
+from spark_kafka_sink.kafka.security.tls.client_context import create_client_context
+from spark_kafka_sink.kafka.security.tls.stores import store_files
 
 if TYPE_CHECKING:
     import ssl
@@ -64,7 +64,7 @@ class ContextCache:
 
     def __init__(
         self,
-        make: Callable[[TlsConfig], ssl.SSLContext] = client_context,
+        make: Callable[[TlsConfig], ssl.SSLContext] = create_client_context,
         wait_s: float = WAIT_S,
         settling: float = SETTLING_S,
         first_wait_s: float = FIRST_WAIT_S,
@@ -124,10 +124,10 @@ class ContextCache:
 
         Called by the thread that has marked `entry` as busy.
         """
-        files = files_of(config)
+        files = store_files(config)
         if entry.context is not None and entry.stamps == file_stamps(files):
             return entry.context
-        context, stamps = retried_while_files_change(
+        context, stamps = retry_while_files_change(
             files, lambda: self._create(config, entry.context), self._settling
         )
         with self._changed:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import TlsConfig
 
 _ALERT = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_(?:ALERT_)?(?P<name>\w+)")
-_BROKEN = frozenset(
+_LOST_CONNECTION = frozenset(
     {"BAD_RECORD_MAC", "DECRYPTION_FAILED_OR_BAD_RECORD_MAC", "UNEXPECTED_EOF_WHILE_READING"}
 )
 """Errors caused by bytes that were lost or modified in transit."""
@@ -122,12 +122,12 @@ def tls_failure(
     """
     reason = _reason(error)
     if _is_broken(error, reason):
-        message, hint = _broken(error, config)
+        message, hint = _explain_lost_connection(error, config)
         return BrokerUnavailableError(message, broker=broker, hint=hint)
     if isinstance(error, ssl.SSLCertVerificationError):
-        message, hint = _rejected_certificate(error, config, broker)
+        message, hint = _explain_rejected_certificate(error, config, broker)
     else:
-        message, hint = _explanation(error, reason, config)
+        message, hint = _explain_error(error, reason, config)
     return TlsError(message, broker=broker, hint=hint)
 
 
@@ -140,10 +140,10 @@ def _reason(error: OSError) -> str:
 
 def _is_broken(error: OSError, reason: str) -> bool:
     closed = isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError)
-    return closed or not isinstance(error, ssl.SSLError) or reason in _BROKEN
+    return closed or not isinstance(error, ssl.SSLError) or reason in _LOST_CONNECTION
 
 
-def _broken(error: OSError, config: TlsConfig) -> Explanation:
+def _explain_lost_connection(error: OSError, config: TlsConfig) -> Explanation:
     clean = isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError)
     problem = "the broker closed the TLS connection"
     if not clean:
@@ -157,7 +157,7 @@ def _broken(error: OSError, config: TlsConfig) -> Explanation:
     return Explanation(problem, f"{advice}.")
 
 
-def _explanation(error: OSError, reason: str, config: TlsConfig) -> Explanation:
+def _explain_error(error: OSError, reason: str, config: TlsConfig) -> Explanation:
     if isinstance(error, CipherSuiteError):
         return Explanation(
             f"{error.strerror}, which is not in kafka.ssl.cipher.suites",
@@ -171,38 +171,41 @@ def _explanation(error: OSError, reason: str, config: TlsConfig) -> Explanation:
             "older are insecure and not supported.",
         )
     if reason in _CLIENT_CERTIFICATE:
-        return _rejected_client(reason, config)
+        return _explain_rejected_client(reason, config)
     if reason in _HANDSHAKE:
-        return _handshake_rejected(reason, config)
-    message = f"the TLS handshake failed: {_words(reason) or error}"
+        return _explain_rejected_handshake(reason, config)
+    message = f"the TLS handshake failed: {_readable_reason(reason) or error}"
     return _OTHERS.get(reason) or Explanation(message, "See the broker's log.")
 
 
-def _handshake_rejected(reason: str, config: TlsConfig) -> Explanation:
+def _explain_rejected_handshake(reason: str, config: TlsConfig) -> Explanation:
     advice = (
         "Most likely client and broker have no version or cipher suite in common "
         "(kafka.ssl.enabled.protocols, kafka.ssl.cipher.suites)"
     )
     if config.keystore is None:
         advice += ", or the broker requires a client certificate (set kafka.ssl.keystore.location)"
-    return Explanation(f"the broker rejected the TLS handshake: {_words(reason)}", f"{advice}.")
+    return Explanation(
+        f"the broker rejected the TLS handshake: {_readable_reason(reason)}", f"{advice}."
+    )
 
 
-def _rejected_client(reason: str, config: TlsConfig) -> Explanation:
+def _explain_rejected_client(reason: str, config: TlsConfig) -> Explanation:
     if config.keystore is None:
         return Explanation(
-            f"the broker requires a client certificate, but received none ({_words(reason)})",
+            "the broker requires a client certificate, but received none "
+            f"({_readable_reason(reason)})",
             "Set kafka.ssl.keystore.location, or kafka.ssl.keystore.certificate.chain and "
             "kafka.ssl.keystore.key.",
         )
     return Explanation(
-        f"the broker rejected the client's certificate: {_words(reason)}",
+        f"the broker rejected the client's certificate: {_readable_reason(reason)}",
         f"{_CLIENT_CERTIFICATE[reason]} The certificate is set with kafka.ssl.keystore.location, "
         "or .certificate.chain.",
     )
 
 
-def _words(reason: str) -> str:
+def _readable_reason(reason: str) -> str:
     return reason.lower().replace("_", " ")
 
 
@@ -217,7 +220,7 @@ class PeerCertificate:
     valid_until: str
 
 
-def describe(der: bytes | None) -> PeerCertificate | None:
+def parse_peer_certificate(der: bytes | None) -> PeerCertificate | None:
     """Parse a certificate, or return None if it is missing or cannot be parsed."""
     if der is None:
         return None
@@ -253,21 +256,25 @@ def _names(certificate: x509.Certificate) -> tuple[str, ...]:
     return (*hosts, *map(str, addresses))
 
 
-def _rejected_certificate(
+def _explain_rejected_certificate(
     error: ssl.SSLCertVerificationError, config: TlsConfig, broker: str
 ) -> Explanation:
     """Explain why the broker's certificate was rejected, by OpenSSL's verify_code."""
     code = error.verify_code
-    shown = describe(error.certificate) if isinstance(error, PeerCertificateError) else None
+    shown = (
+        parse_peer_certificate(error.certificate)
+        if isinstance(error, PeerCertificateError)
+        else None
+    )
     if code in _OTHER_HOST:
         return Explanation(
-            _other_host(shown, broker),
+            _describe_other_host(shown, broker),
             "Connect by a name that is in the certificate: check kafka.bootstrap.servers and "
             "the broker's advertised.listeners. An empty "
             "kafka.ssl.endpoint.identification.algorithm disables the check.",
         )
     if code in _UNKNOWN_AUTHORITY:
-        return Explanation(_unknown(code, shown), _trust_advice(config))
+        return Explanation(_describe_unknown_authority(code, shown), _trust_advice(config))
     if code == EXPIRED:
         until = f": its own certificate is valid until {shown.valid_until}" if shown else ""
         return Explanation(
@@ -286,7 +293,7 @@ def _rejected_certificate(
     )
 
 
-def _other_host(shown: PeerCertificate | None, broker: str) -> str:
+def _describe_other_host(shown: PeerCertificate | None, broker: str) -> str:
     host = broker.rpartition(":")[0].strip("[]") or broker
     if shown is None or shown.names is None:
         return f"the broker's certificate is not valid for {host}"
@@ -295,7 +302,7 @@ def _other_host(shown: PeerCertificate | None, broker: str) -> str:
     return f"the broker's certificate is valid for {names}{ellipsis}, not for {host}"
 
 
-def _unknown(code: int, shown: PeerCertificate | None) -> str:
+def _describe_unknown_authority(code: int, shown: PeerCertificate | None) -> str:
     if code == SELF_SIGNED:
         return "the broker's certificate is self-signed and not in the truststore"
     issuer_note = f", {shown.issuer}" if shown else ""

@@ -291,7 +291,7 @@ def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> Pr
         ) from error
 
 
-def files_of(config: TlsConfig) -> tuple[str, ...]:
+def store_files(config: TlsConfig) -> tuple[str, ...]:
     """Return all files of a context, including files with secrets or the system's authorities."""
     stores = [store for store in (config.truststore, config.keystore) if store is not None]
     system = ssl.get_default_verify_paths().cafile if config.truststore is None else None

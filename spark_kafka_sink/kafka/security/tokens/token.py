@@ -28,7 +28,7 @@ _B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _JWT_PARTS = 3
 
 
-def object_in(text: str | bytes) -> dict[str, object] | None:
+def parse_json_object(text: str | bytes) -> dict[str, object] | None:
     """Parse a JSON object, or return None if the text is not an object or is nested too deeply."""
     try:
         parsed = json.loads(text)
@@ -73,7 +73,7 @@ class Token:
         return self.expires_ms is not None and self.expires_ms <= now_ms
 
 
-def token_of(text: str, origin: str, fallback_expires_ms: int | None = None) -> Token:
+def parse_token(text: str, origin: str, fallback_expires_ms: int | None = None) -> Token:
     """Create a token from its text. The times in a JWT take precedence over the fallback.
 
     Args:
@@ -110,7 +110,7 @@ def _claims(text: str) -> dict[str, object]:
         payload = urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
     except (binascii.Error, ValueError):
         return {}
-    return object_in(payload) or {}
+    return parse_json_object(payload) or {}
 
 
 class TokenSource(Protocol):

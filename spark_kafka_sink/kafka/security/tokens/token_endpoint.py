@@ -1,8 +1,8 @@
 """Request tokens from an OAuth 2.0 issuer (RFC 6749), with retries (KIP-768).
 
 An issuer's error response can contain parts of the request: the Authorization header, which
-contains id and secret in base64, or a form, in which they are percent-encoded. `masked` removes the
-secret from such a text in each of these encodings.
+contains id and secret in base64, or a form, in which they are percent-encoded. `mask_secret`
+removes the secret from such a text in each of these encodings.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from requests.auth import HTTPBasicAuth
 
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import AuthenticationError
-from spark_kafka_sink.common.secret import redacted
+from spark_kafka_sink.common.secret import redact_uri
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.common.time_limit import run_with_timeout
 from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin, TlsConfig
 from spark_kafka_sink.kafka.security.credentials import (
     CredentialsFingerprint,
     credentials_fingerprint,
-    revealed,
+    reveal_text,
 )
 from spark_kafka_sink.kafka.security.tls.client_context import system_authorities_note
 from spark_kafka_sink.kafka.security.tls.context_cache import ContextCache
 from spark_kafka_sink.kafka.security.tokens.token import (
     Token,
     number_field,
-    object_in,
+    parse_json_object,
+    parse_token,
     text_field,
-    token_of,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ _TRUST = (
 )
 
 
-def masked(text: str, client_id: str, secret: str) -> str:
+def mask_secret(text: str, client_id: str, secret: str) -> str:
     """Return the start of the text with the secret masked.
 
     A secret in clear text is replaced. If the secret is encoded, the whole word that contains it is
@@ -188,7 +188,7 @@ def prepare(session: Session, login: ClientCredentialsLogin) -> None:
     session.mount("https://", VerifyingAdapter(context))
 
 
-def body_of(response: Response) -> bytes:
+def read_body(response: Response) -> bytes:
     """Read the body of a streamed response.
 
     Raises:
@@ -220,8 +220,8 @@ class TokenEndpoint:
     def __init__(self, login: ClientCredentialsLogin) -> None:
         self._login = login
         self._shown_url = _shown_url_of(login.token_endpoint_url)
-        self._client_id = revealed(login.client_id)
-        self._client_secret = revealed(login.client_secret)
+        self._client_id = reveal_text(login.client_id)
+        self._client_secret = reveal_text(login.client_secret)
 
     def request(self, now_ms: int) -> Token | FailedRequest:
         """Request a token, and return the token or the reason for the failure.
@@ -263,7 +263,7 @@ class TokenEndpoint:
                 allow_redirects=False,
                 stream=True,
             )
-            return response.status_code, body_of(response)
+            return response.status_code, read_body(response)
 
     def _basic_auth(self) -> HTTPBasicAuth:
         """Return HTTP basic authentication with id and secret in UTF-8, like Java."""
@@ -271,22 +271,24 @@ class TokenEndpoint:
         return HTTPBasicAuth(quote(self._client_id).encode(), quote(self._client_secret).encode())
 
     def _read(self, status: int, body: bytes, now_ms: int) -> Token | FailedRequest:
-        content = object_in(body)
+        content = parse_json_object(body)
         if status != _OK or content is None or "error" in content:
-            return self._without_token(status, content)
+            return self._explain_missing_token(status, content)
         access_token = text_field(content, "access_token")
         if access_token is None:
             return self._failed("returned no access_token", retriable=False)
         lifetime = number_field(content, "expires_in")
         expires_ms = None if lifetime is None else now_ms + int(lifetime * 1_000)
         try:
-            token = token_of(access_token.strip(), self._shown_url, expires_ms)
+            token = parse_token(access_token.strip(), self._shown_url, expires_ms)
         except AuthenticationError as error:
             return FailedRequest(error, retriable=False)
         # If a token has already expired when it is received, this host's clock is wrong.
         return replace(token, expires_ms=expires_ms) if token.is_expired(now_ms) else token
 
-    def _without_token(self, status: int, content: dict[str, object] | None) -> FailedRequest:
+    def _explain_missing_token(
+        self, status: int, content: dict[str, object] | None
+    ) -> FailedRequest:
         """Return the failure for a response without a token."""
         fields = content or {}
         words = [text_field(fields, "error"), text_field(fields, "error_description")]
@@ -298,7 +300,7 @@ class TokenEndpoint:
         return self._failed(problem, retriable=retriable)
 
     def _harmless(self, text: str) -> str:
-        return quoted(masked(text, self._client_id, self._client_secret))
+        return quoted(mask_secret(text, self._client_id, self._client_secret))
 
     def _unreachable(self, error: Exception) -> FailedRequest:
         """Return the failure for a missing response. Host names and URLs are not shown."""
@@ -324,7 +326,7 @@ class TokenEndpoint:
 def _shown_url_of(url: str) -> str:
     """Return the endpoint's name for errors. Text that is not a URL is not shown."""
     try:
-        return f"the token endpoint {redacted(url)}" if "://" in url else "the token endpoint"
+        return f"the token endpoint {redact_uri(url)}" if "://" in url else "the token endpoint"
     except ValueError:
         return "the token endpoint"
 

@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.security.tokens.token import (
     MAX_CLOCK_SKEW_MS,
     Token,
     TokenSource,
-    token_of,
+    parse_token,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class StaticTokenSource(TokenSource):
         """
         secret = self.login.token
         origin = f"option {secret.option}"
-        token = token_of(secret.reveal().strip(), origin)
+        token = parse_token(secret.reveal().strip(), origin)
         if token.expires_ms is not None and token.is_expired(
             self.clock.wall_ms() - MAX_CLOCK_SKEW_MS
         ):

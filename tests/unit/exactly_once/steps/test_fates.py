@@ -11,7 +11,7 @@ from spark_kafka_sink.exactly_once.task_transaction import PartitionRange
 from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
-from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, control_batch
+from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, encode_control_batch
 from tests.support.harness.scripted import blocking_client
 from tests.unit.exactly_once.decisions import task_transactions
 from tests.unit.kafka.admin.partition_leader import PartitionLeader
@@ -62,7 +62,9 @@ def test_error_code_and_description_determine_the_fate(
 
 
 def marker(producer_id: int, *, commit: bool) -> bytes:
-    return control_batch(EndTransactionMarker(producer_id=producer_id, epoch=1, commit=commit), 0)
+    return encode_control_batch(
+        EndTransactionMarker(producer_id=producer_id, epoch=1, commit=commit), 0
+    )
 
 
 def fate(cluster: PartitionLeader, last_offset: int | None = 1) -> Fate:

@@ -19,7 +19,7 @@ from spark_kafka_sink.kafka.admin.committed_records import (
 from spark_kafka_sink.kafka.admin.fetch import whole_batches
 from spark_kafka_sink.kafka.admin.log_reader import LogRead, LogReader, Position
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
-from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, control_batch
+from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, encode_control_batch
 from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader
 from tests.support.harness.scripted import blocking_client
 from tests.unit.kafka.admin.coordination import LOST
@@ -258,7 +258,7 @@ class Log:
     def mark(self, producer: int, *, commit: bool, epoch: int = 1) -> None:
         """Write the marker that ends a producer's transaction."""
         marker = EndTransactionMarker(producer_id=producer, epoch=epoch, commit=commit)
-        data = control_batch(marker, 1)
+        data = encode_control_batch(marker, 1)
         self.data += self.end.to_bytes(8, "big") + data[8:]
         self.end += 1
 

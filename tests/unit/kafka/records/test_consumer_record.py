@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords, read_committed
-from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, control_batch
+from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, encode_control_batch
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tools.support.transactions import batch
 
@@ -16,7 +16,9 @@ YEAR_10000 = 253_402_300_800_000
 
 
 def marker(base: int, producer: int, *, commit: bool) -> bytes:
-    data = control_batch(EndTransactionMarker(producer_id=producer, epoch=1, commit=commit), 1)
+    data = encode_control_batch(
+        EndTransactionMarker(producer_id=producer, epoch=1, commit=commit), 1
+    )
     return base.to_bytes(8, "big") + data[8:]
 
 

@@ -27,9 +27,9 @@ from spark_kafka_sink.config.security.security_config import (
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.security.credentials import (
     credentials_fingerprint,
-    located,
-    resolved_login,
-    revealed,
+    locate_files,
+    resolve_login,
+    reveal_text,
     utf8_text,
 )
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
@@ -167,12 +167,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_shipped_files_are_found_by_name(folder: Path) -> None:
-    assert located(settings(""), [folder]) == settings(f"{folder}/")
+    assert locate_files(settings(""), [folder]) == settings(f"{folder}/")
 
 
 def test_first_folder_with_the_file_wins(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "trust.jks").touch()
-    config = located(settings(""), [tmp_path, folder])
+    config = locate_files(settings(""), [tmp_path, folder])
     assert config.tls is not None
     assert config.tls.truststore is not None
     assert config.tls.truststore.location == str(tmp_path / "trust.jks")
@@ -184,12 +184,12 @@ def test_working_directory_comes_first(
     (tmp_path / "trust.jks").touch()
     (tmp_path / "password").touch()
     monkeypatch.chdir(tmp_path)
-    assert located(settings(""), [folder]) == settings("")
+    assert locate_files(settings(""), [folder]) == settings("")
 
 
 def test_missing_file_keeps_its_name(tmp_path: Path) -> None:
-    assert located(settings(""), [tmp_path]) == settings("")
-    assert located(settings(""), []) == settings("")
+    assert locate_files(settings(""), [tmp_path]) == settings("")
+    assert locate_files(settings(""), []) == settings("")
 
 
 @pytest.mark.parametrize("kind", ["token", "keytab"])
@@ -201,7 +201,9 @@ def test_files_of_logins_are_resolved(folder: Path, kind: str) -> None:
         login = KerberosLogin(service_name="kafka", keytab=f"{place}alice.keytab")
         return SaslConfig(mechanism=Mechanism.GSSAPI, login=login)
 
-    assert located(settings("", sasl("")), [folder]) == settings(f"{folder}/", sasl(f"{folder}/"))
+    assert locate_files(settings("", sasl("")), [folder]) == settings(
+        f"{folder}/", sasl(f"{folder}/")
+    )
 
 
 JAAS = {
@@ -236,9 +238,9 @@ def test_files_named_by_a_shipped_login(folder: Path, kind: str) -> None:
     (folder / "jaas").write_text(text)
     login = JaasLogin(jaas=Secret("file:jaas", "kafka.sasl.jaas.config"), settings=())
     config = settings("", SaslConfig(mechanism=mechanism, login=login))
-    sasl = located(config, [folder]).sasl
+    sasl = locate_files(config, [folder]).sasl
     assert sasl is not None
-    resolved = resolved_login(sasl)
+    resolved = resolve_login(sasl)
     match resolved:
         case KerberosLogin():
             assert resolved.keytab == str(folder / "alice.keytab")
@@ -258,20 +260,20 @@ def test_files_named_by_a_shipped_login(folder: Path, kind: str) -> None:
 def test_file_that_ends_with_several_line_breaks(tmp_path: Path, end: bytes) -> None:
     file = tmp_path / "password"
     file.write_bytes(b"hunter2" + end)
-    for read in (revealed, utf8_text):
+    for read in (reveal_text, utf8_text):
         with pytest.raises(ConfigError, match="more than one line break") as caught:
             read(Secret(f"file:{file}", OPTION))
         assert all(part in str(caught.value) for part in (OPTION, str(file), socket.gethostname()))
         assert "hunter2" not in str(caught.value)
     file.write_bytes(b"hunter2" + end[: len(end) // 2])
-    assert revealed(Secret(f"file:{file}", OPTION)) == "hunter2"
+    assert reveal_text(Secret(f"file:{file}", OPTION)) == "hunter2"
 
 
 def test_variable_that_ends_with_a_line_break(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a Kubernetes secret created with `echo secret | base64`."""
     monkeypatch.setenv("THE_PASSWORD", "hunter2\n")
     with pytest.raises(ConfigError, match="line break") as caught:
-        revealed(Secret("env:THE_PASSWORD", OPTION))
+        reveal_text(Secret("env:THE_PASSWORD", OPTION))
     assert "hunter2" not in str(caught.value)
 
 

@@ -20,7 +20,7 @@ from spark_kafka_sink.kafka.security.tls.client_context import (
     CipherSuiteError,
     ClientSslContext,
     check_stores,
-    client_context,
+    create_client_context,
 )
 from spark_kafka_sink.kafka.security.tls.failures import tls_failure
 from tests.support.handshakes import demanding_context, handshake, server_context
@@ -48,14 +48,14 @@ def inline_keys(client: IssuedCertificate, password: str | None = None) -> KeySt
 def test_pem_file_is_trusted(tmp_path: Path) -> None:
     location = str(AUTHORITY.write(tmp_path))
     config = TlsConfig(truststore=TrustStore(type=StoreType.PEM, location=location))
-    near = handshake(client_context(config), server_context(tmp_path, SERVER), "localhost")
+    near = handshake(create_client_context(config), server_context(tmp_path, SERVER), "localhost")
     assert near.version() == "TLSv1.3"
 
 
 @pytest.mark.parametrize("separator", [" ", "\\n", "\r\n", "\n  "])
 def test_certificates_in_an_option_may_be_on_one_line(tmp_path: Path, separator: str) -> None:
     text = AUTHORITY.certificate_pem.strip().replace("\n", separator)
-    context = client_context(TlsConfig(truststore=pem_trust(text)))
+    context = create_client_context(TlsConfig(truststore=pem_trust(text)))
     handshake(context, server_context(tmp_path, SERVER), "127.0.0.1")
 
 
@@ -63,14 +63,14 @@ def test_wrong_host_is_rejected_unless_the_check_is_disabled(tmp_path: Path) -> 
     trust = pem_trust(AUTHORITY.certificate_pem)
     server = server_context(tmp_path, SERVER)
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(client_context(TlsConfig(truststore=trust)), server, "broker.example.com")
-    unchecked = client_context(TlsConfig(truststore=trust, check_hostname=False))
+        handshake(create_client_context(TlsConfig(truststore=trust)), server, "broker.example.com")
+    unchecked = create_client_context(TlsConfig(truststore=trust, check_hostname=False))
     handshake(unchecked, server, "broker.example.com")
 
 
 def test_chain_is_verified_without_host_name_check(tmp_path: Path) -> None:
     trust = pem_trust(CertificateAuthority("Another").certificate_pem)
-    context = client_context(TlsConfig(truststore=trust, check_hostname=False))
+    context = create_client_context(TlsConfig(truststore=trust, check_hostname=False))
     with pytest.raises(ssl.SSLCertVerificationError):
         handshake(context, server_context(tmp_path, SERVER), "localhost")
 
@@ -78,7 +78,7 @@ def test_chain_is_verified_without_host_name_check(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", list(TlsVersion))
 def test_single_version(tmp_path: Path, version: TlsVersion) -> None:
     config = TlsConfig(truststore=pem_trust(AUTHORITY.certificate_pem), protocols=(version,))
-    near = handshake(client_context(config), server_context(tmp_path, SERVER), "localhost")
+    near = handshake(create_client_context(config), server_context(tmp_path, SERVER), "localhost")
     assert near.version() == version.value
 
 
@@ -87,10 +87,10 @@ def test_any_certificate_in_the_truststore_is_a_trust_anchor(tmp_path: Path) -> 
     intermediate = CertificateAuthority("Intermediate", parent=AUTHORITY)
     server = intermediate.server("localhost")
     for text in (intermediate.certificate_pem, server.certificate_pem):
-        context = client_context(TlsConfig(truststore=pem_trust(text)))
+        context = create_client_context(TlsConfig(truststore=pem_trust(text)))
         handshake(context, server_context(tmp_path, server), "localhost")
     own = self_signed("localhost")
-    context = client_context(TlsConfig(truststore=pem_trust(own.certificate_pem)))
+    context = create_client_context(TlsConfig(truststore=pem_trust(own.certificate_pem)))
     handshake(context, server_context(tmp_path, own), "localhost")
 
 
@@ -105,7 +105,7 @@ def test_client_sends_its_certificate(
     server = demanding_context(tmp_path, SERVER, AUTHORITY)
     keystore = inline_keys(client, password)
     config = TlsConfig(truststore=trust, keystore=keystore, protocols=(version,))
-    handshake(client_context(config), server, "localhost")
+    handshake(create_client_context(config), server, "localhost")
 
 
 def test_wrong_key_password_is_reported_without_the_password() -> None:
@@ -116,7 +116,7 @@ def test_wrong_key_password_is_reported_without_the_password() -> None:
         key_password=Secret("hunter2", "kafka.ssl.key.password"),
     )
     with pytest.raises(ConfigError) as caught:
-        client_context(TlsConfig(keystore=keystore))
+        create_client_context(TlsConfig(keystore=keystore))
     assert "hunter2" not in str(caught.value)
 
 
@@ -127,13 +127,13 @@ def test_key_of_another_certificate_is_reported() -> None:
         key=Secret(SERVER.key_pem(), "kafka.ssl.keystore.key"),
     )
     with pytest.raises(ConfigError, match="first certificate"):
-        client_context(TlsConfig(keystore=keystore))
+        create_client_context(TlsConfig(keystore=keystore))
 
 
 def test_missing_truststore_names_option_and_path(tmp_path: Path) -> None:
     store = TrustStore(type=StoreType.PEM, location=str(tmp_path / "nowhere.pem"))
     with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location .*nowhere\.pem"):
-        client_context(TlsConfig(truststore=store))
+        create_client_context(TlsConfig(truststore=store))
 
 
 BROAD = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
@@ -152,7 +152,7 @@ def test_suites_select_the_version(
     tmp_path: Path, suites: tuple[str, ...], version: str, agreed: str
 ) -> None:
     trust = pem_trust(AUTHORITY.certificate_pem)
-    context = client_context(TlsConfig(truststore=trust, cipher_suites=suites))
+    context = create_client_context(TlsConfig(truststore=trust, cipher_suites=suites))
     near = handshake(context, server_context(tmp_path, SERVER), "localhost")
     cipher = near.cipher()
     assert cipher is not None
@@ -163,7 +163,7 @@ def test_unlisted_tls_1_3_suite_is_rejected(tmp_path: Path) -> None:
     """OpenSSL always offers the suite: the client disconnects before it sends data."""
     trust = pem_trust(AUTHORITY.certificate_pem)
     suites = ("TLS_CHACHA20_POLY1305_SHA256",)
-    context = client_context(TlsConfig(truststore=trust, cipher_suites=suites))
+    context = create_client_context(TlsConfig(truststore=trust, cipher_suites=suites))
     with pytest.raises(CipherSuiteError, match="TLS_AES_256_GCM_SHA384"):
         handshake(context, server_context(tmp_path, SERVER), "localhost")
 
@@ -182,7 +182,7 @@ def test_unusable_suites_are_rejected(
 ) -> None:
     config = TlsConfig(cipher_suites=suites, protocols=protocols)
     with pytest.raises(ConfigError, match=words):
-        client_context(config)
+        create_client_context(config)
 
 
 def test_driver_detects_wrong_password(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_private_key_is_never_written_unencrypted(
         load(context, path, password=password)
 
     monkeypatch.setattr(ClientSslContext, "load_cert_chain", look)
-    client_context(TlsConfig(keystore=inline_keys(CLIENT)))
+    create_client_context(TlsConfig(keystore=inline_keys(CLIENT)))
     assert "ENCRYPTED PRIVATE KEY" in seen[0]
     assert "BEGIN PRIVATE KEY" not in seen[0]
     assert list(tmp_path.iterdir()) == []
@@ -248,7 +248,7 @@ def test_no_place_for_the_private_key_is_an_error(
     monkeypatch.setattr("os.memfd_create", refuse)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     with pytest.raises(ConfigError, match=r"No such file or directory\. Set TMPDIR"):
-        client_context(TlsConfig(keystore=inline_keys(CLIENT)))
+        create_client_context(TlsConfig(keystore=inline_keys(CLIENT)))
 
 
 @pytest.mark.parametrize("variables", [("SSL_CERT_FILE", "SSL_CERT_DIR"), ("SSL_CERT_FILE",)])
@@ -261,13 +261,13 @@ def test_error_names_variables_that_replace_the_system_authorities(
     for name in variables:
         monkeypatch.setenv(name, str(broken))
     with pytest.raises(ssl.SSLCertVerificationError) as caught:
-        handshake(client_context(TlsConfig()), server_context(tmp_path, SERVER), "localhost")
+        handshake(create_client_context(TlsConfig()), server_context(tmp_path, SERVER), "localhost")
     error = tls_failure(caught.value, TlsConfig(), "localhost:1")
     assert [text for text in texts if text in str(error)] == texts
     broken.unlink()
     if len(variables) == 2:
         with pytest.raises(ConfigError, match="no certificate authorities") as missing:
-            client_context(TlsConfig())
+            create_client_context(TlsConfig())
         assert [text for text in texts if text in str(missing.value)] == texts
 
 
@@ -276,7 +276,7 @@ def test_server_name_indication(tmp_path: Path) -> None:
     names: list[str | None] = []
     server = server_context(tmp_path, SERVER)
     server.sni_callback = lambda _connection, name, _context: names.append(name)
-    context = client_context(TlsConfig(truststore=pem_trust(AUTHORITY.certificate_pem)))
+    context = create_client_context(TlsConfig(truststore=pem_trust(AUTHORITY.certificate_pem)))
     for host in ("localhost", "127.0.0.1"):
         handshake(context, server, host)
     assert names == ["localhost", None]

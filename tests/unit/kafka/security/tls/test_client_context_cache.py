@@ -25,7 +25,7 @@ from spark_kafka_sink.kafka.security.tls.cipher_suites import (
     cipher_suites,
     openssl_name,
 )
-from spark_kafka_sink.kafka.security.tls.client_context import client_context
+from spark_kafka_sink.kafka.security.tls.client_context import create_client_context
 from spark_kafka_sink.kafka.security.tls.context_cache import MAX_CACHED, ContextCache
 from tests.support.handshakes import demanding_context, handshake, server_context
 from tools.support.certificates import CertificateAuthority
@@ -150,7 +150,7 @@ def renewed_while_making(files: dict[Path, str]) -> ContextCache:
 
     def make(config: TlsConfig) -> ssl.SSLContext:
         try:
-            return client_context(config)
+            return create_client_context(config)
         finally:
             for path, text in files.items():
                 path.write_text(text)

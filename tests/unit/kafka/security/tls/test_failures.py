@@ -19,10 +19,10 @@ from spark_kafka_sink.config.security.security_config import (
 )
 from spark_kafka_sink.kafka.security.tls.client_context import (
     PeerCertificateError,
-    client_context,
+    create_client_context,
     warn_level,
 )
-from spark_kafka_sink.kafka.security.tls.failures import describe, tls_failure
+from spark_kafka_sink.kafka.security.tls.failures import parse_peer_certificate, tls_failure
 from tests.support.keytool import openssl
 from tests.support.tls_servers import connection_error, openssl_server, plain_server
 from tools.support.certificates import (
@@ -71,7 +71,7 @@ def failure_message(
 ) -> str:
     """Return the final error of a connection to an openssl server."""
     with openssl_server(server.write(folder), *options) as port:
-        error = connection_error(client_context(config), port, "localhost")
+        error = connection_error(create_client_context(config), port, "localhost")
     failure = tls_failure(error, config, BROKER)
     assert isinstance(failure, TlsError)
     assert failure.broker == BROKER
@@ -193,7 +193,7 @@ def negotiated_version(config: TlsConfig, certificate: Path) -> str | None:
     with (
         openssl_server(certificate, "-cipher", "ALL:@SECLEVEL=0") as port,
         socket.create_connection(("127.0.0.1", port), 20) as plain,
-        client_context(config).wrap_socket(plain, server_hostname="localhost") as client,
+        create_client_context(config).wrap_socket(plain, server_hostname="localhost") as client,
     ):
         return client.version()
 
@@ -207,7 +207,7 @@ def test_lowered_security_level_accepts_short_keys(
     assert negotiated_version(replace(CONFIG, cipher_suites=("@SECLEVEL=1",)), path) == "TLSv1.3"
     assert "lowers OpenSSL's security level to 1" in caplog.text
     usual, lowered = (
-        client_context(replace(CONFIG, cipher_suites=suites)).get_ciphers()
+        create_client_context(replace(CONFIG, cipher_suites=suites)).get_ciphers()
         for suites in ((), ("DEFAULT@SECLEVEL=1",))
     )
     assert [suite["name"] for suite in usual] == [suite["name"] for suite in lowered]
@@ -223,7 +223,7 @@ def test_lowered_security_level_accepts_sha_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize("level", ["6", "", "x", "1:ALL"])
 def test_invalid_security_level(level: str) -> None:
     with pytest.raises(ConfigError, match="SECLEVEL"):
-        client_context(replace(CONFIG, cipher_suites=(f"@SECLEVEL={level}",)))
+        create_client_context(replace(CONFIG, cipher_suites=(f"@SECLEVEL={level}",)))
 
 
 DEMANDING = ("-Verify", "1", "-verify_return_error")
@@ -296,7 +296,7 @@ def test_unlisted_cipher_is_named(tmp_path: Path) -> None:
 )
 def test_port_without_tls(reply: bytes) -> None:
     with plain_server(reply) as port:
-        error = connection_error(client_context(CONFIG), port, "localhost")
+        error = connection_error(create_client_context(CONFIG), port, "localhost")
     failure = tls_failure(error, CONFIG, BROKER)
     assert isinstance(failure, TlsError)
     assert re.search(r"port does not use TLS.*kafka\.security\.protocol", str(failure))
@@ -304,7 +304,7 @@ def test_port_without_tls(reply: bytes) -> None:
 
 def test_alert_without_specific_message() -> None:
     with plain_server(b"\x15\x03\x03\x00\x02\x02\x50") as port:
-        error = connection_error(client_context(CONFIG), port, "localhost")
+        error = connection_error(create_client_context(CONFIG), port, "localhost")
     failure = tls_failure(error, CONFIG, BROKER)
     assert isinstance(failure, TlsError)
     assert "the TLS handshake failed: internal error" in str(failure)
@@ -319,7 +319,7 @@ def test_alert_without_specific_message() -> None:
 )
 def test_connection_reset_is_retriable(reset: bool, words: str) -> None:
     with plain_server(None, reset=reset) as port:
-        error = connection_error(client_context(CONFIG), port, "localhost")
+        error = connection_error(create_client_context(CONFIG), port, "localhost")
     failure = tls_failure(error, CONFIG, BROKER)
     assert isinstance(failure, BrokerUnavailableError)
     assert re.search(words, str(failure))
@@ -339,7 +339,7 @@ def message_for(code: int, names: bytes) -> str:
 
 @pytest.mark.parametrize("names", ODD_NAMES.values(), ids=ODD_NAMES)
 def test_unreadable_names_are_skipped(names: bytes) -> None:
-    shown = describe(certificate_with_names(names))
+    shown = parse_peer_certificate(certificate_with_names(names))
     assert shown is not None
     assert (shown.names, shown.issuer) == (None, "CN=Stranger")
 
@@ -356,6 +356,6 @@ def test_certificate_of_an_unknown_version_is_not_described() -> None:
     certificate = PEER_AUTHORITY.server("localhost").der
     version_3, version_10 = bytes.fromhex("a003020102"), bytes.fromhex("a003020109")
     assert certificate.count(version_3) == 1
-    assert describe(certificate.replace(version_3, version_10)) is None
-    assert describe(b"no certificate") is None
-    assert describe(None) is None
+    assert parse_peer_certificate(certificate.replace(version_3, version_10)) is None
+    assert parse_peer_certificate(b"no certificate") is None
+    assert parse_peer_certificate(None) is None

@@ -16,7 +16,7 @@ from spark_kafka_sink.config.security.security_config import (
     TlsConfig,
     TrustStore,
 )
-from spark_kafka_sink.kafka.security.tls.client_context import client_context
+from spark_kafka_sink.kafka.security.tls.client_context import create_client_context
 from spark_kafka_sink.kafka.security.tls.jks import JksKey
 from spark_kafka_sink.kafka.security.tls.stores import (
     client_identity,
@@ -118,7 +118,7 @@ def test_chain_and_key_of_a_keystore_are_accepted(
         keystore=keys(stores.path(name), STORE_PASSWORD, key_password),
     )
     server = demanding_context(tmp_path, stores.server, stores.authority)
-    handshake(client_context(config), server, "localhost")
+    handshake(create_client_context(config), server, "localhost")
 
 
 @pytest.mark.parametrize(

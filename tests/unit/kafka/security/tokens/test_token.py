@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.security_config import RefreshPolicy, TokenLogin
-from spark_kafka_sink.kafka.security.tokens.token import MAX_TOKEN_BYTES, Token, token_of
+from spark_kafka_sink.kafka.security.tokens.token import MAX_TOKEN_BYTES, Token, parse_token
 from spark_kafka_sink.kafka.security.tokens.token_cache import refresh_at_ms
 from spark_kafka_sink.kafka.security.tokens.token_sources import StaticTokenSource
 from tests.support.clock import ManualClock
@@ -31,7 +31,7 @@ def jwt_of(payload: bytes) -> str:
 
 def test_times_of_a_jwt_have_priority() -> None:
     text = jwt(sub="alice", iat=1_000, exp=2_000.5)
-    assert token_of(text, "here", 7) == Token(text, 2_000_500, 1_000_000)
+    assert parse_token(text, "here", 7) == Token(text, 2_000_500, 1_000_000)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_times_of_a_jwt_have_priority() -> None:
     ],
 )
 def test_opaque_token_is_accepted(text: str) -> None:
-    assert token_of(text, "here", 7) == Token(text, 7, None)
+    assert parse_token(text, "here", 7) == Token(text, 7, None)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_opaque_token_is_accepted(text: str) -> None:
 )
 def test_invalid_token_is_rejected(text: str, expected: str) -> None:
     with pytest.raises(AuthenticationError, match=expected) as caught:
-        token_of(text, "the place")
+        parse_token(text, "the place")
     assert "the place" in str(caught.value)
     assert "auth=Bearer" not in str(caught.value)
 
@@ -77,11 +77,11 @@ def test_invalid_token_is_rejected(text: str, expected: str) -> None:
 @given(st.text(max_size=60) | st.binary(max_size=60).map(jwt_of))
 def test_garbage_is_accepted_or_rejected(text: str) -> None:
     with contextlib.suppress(AuthenticationError):
-        assert token_of(text, "here").value == text
+        assert parse_token(text, "here").value == text
 
 
 def test_repr_contains_no_token() -> None:
-    assert "opaque" not in repr(token_of("opaque", "here"))
+    assert "opaque" not in repr(parse_token("opaque", "here"))
 
 
 def source(text: str, seconds: float = 0.0) -> StaticTokenSource:

@@ -25,7 +25,7 @@ from spark_kafka_sink.config.security.security_config import (
     TrustStore,
 )
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
-from spark_kafka_sink.kafka.security.tls.client_context import client_context
+from spark_kafka_sink.kafka.security.tls.client_context import create_client_context
 from spark_kafka_sink.kafka.security.tls.context_cache import CONTEXTS, ContextCache
 from spark_kafka_sink.kafka.security.tokens import token_endpoint
 from spark_kafka_sink.kafka.security.tokens.token_cache import TokenCache
@@ -300,7 +300,7 @@ def test_issuers_context_is_created_once_and_separate_from_the_brokers(
     contexts: list[ssl.SSLContext] = []
 
     def make(config: TlsConfig) -> ssl.SSLContext:
-        contexts.append(client_context(config))
+        contexts.append(create_client_context(config))
         return contexts[-1]
 
     monkeypatch.setattr(token_endpoint, "CONTEXTS", ContextCache(make))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.kafka.security.tokens.token_endpoint import MASK, MAX_TEXT_LENGTH, masked
+from spark_kafka_sink.kafka.security.tokens.token_endpoint import MASK, MAX_TEXT_LENGTH, mask_secret
 
 ID = "the-client"
 SECRET = "s3cr3t:wörd+/="
@@ -45,7 +45,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 @pytest.mark.parametrize("around", ["{}", "bad credentials: {} from 10.0.0.1", "({}), '{}'"])
 def test_every_encoding_is_masked(form: str, around: str) -> None:
-    text = masked(around.replace("{}", form), ID, SECRET)
+    text = mask_secret(around.replace("{}", form), ID, SECRET)
     assert MASK in text
     assert form.rsplit(maxsplit=1)[-1] not in text
     assert ("bad credentials" in text) == ("bad credentials" in around)
@@ -53,22 +53,22 @@ def test_every_encoding_is_masked(form: str, around: str) -> None:
 
 def test_other_text_is_unchanged() -> None:
     text = "invalid_client: AADSTS7000215 see https://login.example/error?code=7000215 abcdefgh1234"
-    assert masked(text, ID, SECRET) == text
+    assert mask_secret(text, ID, SECRET) == text
 
 
 @pytest.mark.parametrize("secret", ["a", "ab1"])
 def test_short_secret_and_header_are_masked(secret: str) -> None:
     pair = base64(f"{ID}:{secret}")
-    assert masked(f"{pair} x={secret} Unauthorized", ID, secret).count(pair) == 0
-    assert f"={secret}" not in masked(f"x={secret}", ID, secret)
+    assert mask_secret(f"{pair} x={secret} Unauthorized", ID, secret).count(pair) == 0
+    assert f"={secret}" not in mask_secret(f"x={secret}", ID, secret)
 
 
 def test_nothing_is_masked_without_a_secret() -> None:
-    assert masked("some text", "", "") == "some text"
+    assert mask_secret("some text", "", "") == "some text"
 
 
 def test_long_text_is_truncated() -> None:
-    assert len(masked("x" * 1_000_000, ID, SECRET)) <= MAX_TEXT_LENGTH
+    assert len(mask_secret("x" * 1_000_000, ID, SECRET)) <= MAX_TEXT_LENGTH
 
 
 @settings(deadline=None, database=None)
@@ -81,5 +81,5 @@ def test_any_secret_is_masked(secret: str, client_id: str, before: str) -> None:
     assume(secret not in MASK)
     forms = [base64(f"{client_id}:{secret}"), urlsafe(secret), quote_plus(secret), secret]
     for form in forms:
-        assert form not in masked(f"{before}{form}", client_id, secret) or form in MASK
-    assert json.dumps(secret)[1:-1] not in masked(secret, client_id, secret)
+        assert form not in mask_secret(f"{before}{form}", client_id, secret) or form in MASK
+    assert json.dumps(secret)[1:-1] not in mask_secret(secret, client_id, secret)
