@@ -128,7 +128,7 @@ class RedisLogStorage(LogStorage):
 
     def end_before(self, offset: int) -> int:
         """See `LogStorage`."""
-        return self._begin(self._table.holding(offset))
+        return self._start_of(self._table.index_at(offset))
 
     def request_replication(self, offset: int) -> bool:
         """See `LogStorage`."""
@@ -162,12 +162,14 @@ class RedisLogStorage(LogStorage):
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
         """See `LogStorage`."""
-        first, after = self._between(start, end)
+        first, after = self._batch_numbers(start, end)
         while first < after:
-            end_number = first + 1 if max_bytes < 0 else min(after, self._within(first, max_bytes))
+            end_number = (
+                first + 1 if max_bytes < 0 else min(after, self._end_of_read(first, max_bytes))
+            )
             if end_number == first:
                 break
-            batches, has_all_records = self._build(first, end_number)
+            batches, has_all_records = self._read_batches(first, end_number)
             if len(batches) < end_number - first or not has_all_records:
                 self._warn_of_loss()
             if batches:
@@ -185,28 +187,28 @@ class RedisLogStorage(LogStorage):
             )
         self._has_lost = True
 
-    def _within(self, first: int, max_bytes: int) -> int:
+    def _end_of_read(self, first: int, max_bytes: int) -> int:
         """Return the end (exclusive) of the batch numbers from `first` that are read at once."""
-        number = self._table.within(first, min(max_bytes, READ_BYTES))
-        return max(number, min(first + 1, self._table.within(first, max_bytes)))
+        number = self._table.end_within(first, min(max_bytes, READ_BYTES))
+        return max(number, min(first + 1, self._table.end_within(first, max_bytes)))
 
-    def _between(self, start: int, end: int) -> tuple[int, int]:
+    def _batch_numbers(self, start: int, end: int) -> tuple[int, int]:
         """Return the first and the end (exclusive) of the batch numbers between two offsets."""
-        first = self._table.holding(start)
-        return first, max(first, self._table.holding(end))
+        first = self._table.index_at(start)
+        return first, max(first, self._table.index_at(end))
 
-    def _begin(self, number: int) -> int:
+    def _start_of(self, number: int) -> int:
         """Return the end offset of the previous batch. There are no records between batches."""
         return self._table.facts(number - 1, 0).last_offset + 1 if number else self._start
 
-    def _build(self, first: int, end: int) -> tuple[list[memoryview], bool]:
+    def _read_batches(self, first: int, end: int) -> tuple[list[memoryview], bool]:
         if first >= end:
             return [], True
-        return self._streams.read(OffsetSpan(self._begin(first), self._begin(end) - 1))
+        return self._streams.read(OffsetSpan(self._start_of(first), self._start_of(end) - 1))
 
     def bytes_between(self, start: int, end: int) -> int:
         """See `LogStorage`."""
-        first, after = self._between(start, end)
+        first, after = self._batch_numbers(start, end)
         return self._table.position(after) - self._table.position(first)
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
@@ -219,18 +221,18 @@ class RedisLogStorage(LogStorage):
 
     def first_at(self, timestamp: int) -> StoredBatch | None:
         """See `LogStorage`."""
-        later = self.batches(self._begin(self._table.first_at(timestamp)))
+        later = self.batches(self._start_of(self._table.first_at(timestamp)))
         return next((batch for batch in later if batch.header.max_timestamp >= timestamp), None)
 
     def first_at_max_timestamp(self) -> StoredBatch | None:
         """See `LogStorage`."""
-        return next(self.batches(self._begin(self._table.first_at_max_timestamp())), None)
+        return next(self.batches(self._start_of(self._table.first_at_max_timestamp())), None)
 
     def delete_before(self, offset: int) -> None:
         """See `LogStorage`. Batches are dropped individually."""
-        number = self._table.holding(offset)
+        number = self._table.index_at(offset)
         if number:
-            begin = self._begin(number)
+            begin = self._start_of(number)
             self._streams.trim(begin)
             self._table.drop(number)
             self._start = begin
@@ -246,9 +248,9 @@ class RedisLogStorage(LogStorage):
     def truncate(self, offset: int) -> None:
         """See `LogStorage`. The ids of dropped entries are not reused."""
         self._streams.remove_failed_append()
-        number = self._table.holding(offset)
+        number = self._table.index_at(offset)
         if number < len(self._table):
-            self._streams.delete(OffsetSpan(self._begin(number), self.end_offset - 1))
+            self._streams.delete(OffsetSpan(self._start_of(number), self.end_offset - 1))
             self._table.truncate(number)
 
     def expire(self, now_ms: int, high_watermark: int = END) -> None:
@@ -260,15 +262,15 @@ class RedisLogStorage(LogStorage):
             number = self._expired(now_ms - config.retention_ms)
         surplus = self.size - config.retention_bytes
         if config.retention_bytes != UNLIMITED and surplus > 0:
-            number = max(number, self._table.within(0, surplus))
-        self.delete_before(self._begin(min(number, self._table.holding(high_watermark))))
+            number = max(number, self._table.end_within(0, surplus))
+        self.delete_before(self._start_of(min(number, self._table.index_at(high_watermark))))
 
     def _expired(self, oldest_ms: int) -> int:
         """Return the end of the expired batch numbers. Without timestamps, the ids are used."""
         number = self._table.first_at(oldest_ms)
         if number > self._table.first_at(0):
             return number
-        return min(number, self._table.holding(self._ids.offset(max(oldest_ms, 0), 0)))
+        return min(number, self._table.index_at(self._ids.offset(max(oldest_ms, 0), 0)))
 
     def remove_failed_append(self) -> None:
         """See `LogStorage`."""

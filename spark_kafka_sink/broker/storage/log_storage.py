@@ -106,14 +106,14 @@ class BatchTable:
         """Return the byte position of a batch, or the total size for the number after the last."""
         return self._ends[number - 1] if number else 0
 
-    def holding(self, offset: int) -> int:
+    def index_at(self, offset: int) -> int:
         """Return the index of the first batch whose last offset is at least `offset`.
 
         This is also the count of batches that end before the offset.
         """
         return bisect_left(self._last_offsets, offset)
 
-    def within(self, first: int, max_bytes: int) -> int:
+    def end_within(self, first: int, max_bytes: int) -> int:
         """Return the end (exclusive) of the batch numbers from `first` that fit in `max_bytes`."""
         return bisect_right(self._ends, self.position(first) + max_bytes, first)
 

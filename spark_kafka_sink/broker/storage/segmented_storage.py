@@ -133,7 +133,7 @@ class SegmentedStorage(LogStorage):
         batches: list[memoryview] = []
         left = max_bytes
         for segment, first, after in self._spans(start, end):
-            stop = first + 1 if left < 0 else min(after, segment.table.within(first, left))
+            stop = first + 1 if left < 0 else min(after, segment.table.end_within(first, left))
             if stop > first:
                 batches += segment.read(first, stop)
                 left -= segment.table.position(stop) - segment.table.position(first)
@@ -153,7 +153,7 @@ class SegmentedStorage(LogStorage):
         for segment in self.segments[self._at(start) :]:
             if segment.base_offset >= stop:
                 return
-            first, end = segment.table.holding(start), segment.table.holding(stop)
+            first, end = segment.table.index_at(start), segment.table.index_at(stop)
             if first < end:
                 yield segment, first, end
 
@@ -199,7 +199,7 @@ class SegmentedStorage(LogStorage):
         while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
             self._delete_segment(-1)
         active = self.segments[-1]
-        active.truncate(active.table.holding(offset))
+        active.truncate(active.table.index_at(offset))
 
     def _lower_recovery_point(self, offset: int) -> None:
         """Before a truncation, store that records written after it are not flushed.

@@ -175,7 +175,7 @@ def read_topics(
             f"the column `topic` contains {shown!r}, which is not a valid topic name, first in",
             TOPIC_NAMES,
         )
-        numbers = _without(wrong, len(names))[numbers]
+        numbers = _renumber_without(wrong, len(names))[numbers]
     topics = tuple(name for name in names if name is not None)
     return topics, None if len(topics) <= 1 else np.maximum(numbers, 0)
 
@@ -186,7 +186,7 @@ def _name(raw: bytes) -> str | None:
     return name if is_topic_name(name) else None
 
 
-def _without(wrong: list[int], count: int) -> NDArray[np.int32]:
+def _renumber_without(wrong: list[int], count: int) -> NDArray[np.int32]:
     """Return the new index for each of `count` indices after the wrong indices are removed.
 
     The last entry is for rows without an index.
@@ -228,24 +228,24 @@ def gather(
         is_slow = clock() - requested_at > SLOW_AFTER_S
         batch_bytes = batch.nbytes
         if gathered and size + batch_bytes > MAX_GATHERED_BYTES:
-            yield _together(gathered)
+            yield _concatenate(gathered)
             gathered, rows, size = [], 0, 0
         gathered.append(batch)
         rows, size = rows + batch.num_rows, size + batch_bytes
         # The next batch may be just as large or slow.
         if is_slow or rows >= min_rows() or size + batch_bytes > MAX_GATHERED_BYTES:
-            yield _together(gathered)
+            yield _concatenate(gathered)
             gathered, rows, size = [], 0, 0
         requested_at = clock()
     if gathered:
-        yield _together(gathered)
+        yield _concatenate(gathered)
 
 
-def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
-    together = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return together[0] if together else batches[0]  # Concatenating empty batches returns no batch.
+    # Concatenating empty batches returns no batch.
+    return next(iter(pa.Table.from_batches(batches).combine_chunks().to_batches()), batches[0])
 
 
 def read_chunks(

@@ -36,17 +36,17 @@ def row_ranges(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[
         decoded = sum(int(end[stop] - end[start]) for end in ends)
         return plain.slice(start, stop - start).nbytes + decoded
 
-    yield from _halved(size, 0, batch.num_rows)
+    yield from _halve(size, 0, batch.num_rows)
 
 
-def _halved(size: Callable[[int, int], int], start: int, stop: int) -> Iterator[tuple[int, int]]:
+def _halve(size: Callable[[int, int], int], start: int, stop: int) -> Iterator[tuple[int, int]]:
     rows = stop - start
     if rows <= 1 or (rows <= MAX_SLICE_ROWS and size(start, stop) <= MAX_SLICE_BYTES):
         yield start, stop
         return
     half = start + rows // 2
-    yield from _halved(size, start, half)
-    yield from _halved(size, half, stop)
+    yield from _halve(size, start, half)
+    yield from _halve(size, half, stop)
 
 
 def _decoded_ends(column: pa.DictionaryArray[Any, Any]) -> NDArray[np.int64]:

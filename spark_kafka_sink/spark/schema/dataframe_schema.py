@@ -117,20 +117,20 @@ class ColumnRoles:
         if config.topic is None and indexes["topic"] is None:
             raise ColumnError(
                 "topic option required when no 'topic' attribute is present",
-                hint=_rename(schema, "topic")
+                hint=_rename_hint(schema, "topic")
                 or "Set .option('topic', ...), or add a column `topic`.",
             )
         return cls(
-            value=_required(schema, "value") if selected is None else _raw(selected.value),
-            key=_index_of(schema, "key") if selected is None else _raw(selected.key),
+            value=_require(schema, "value") if selected is None else _raw_column(selected.value),
+            key=_index_of(schema, "key") if selected is None else _raw_column(selected.key),
             topic=indexes.get("topic"),
             partition=indexes.get("partition"),
             headers=indexes.get("headers"),
-            timestamp=_required(schema, "timestamp") if config.use_timestamp_column else None,
+            timestamp=_require(schema, "timestamp") if config.use_timestamp_column else None,
             fixed_topic=config.topic,
             is_tolerant=config.dead_letters.is_tolerant,
-            value_spec=None if selected is None else _spec(selected.value, config),
-            key_spec=None if selected is None else _spec(selected.key, config),
+            value_spec=None if selected is None else _encoder_spec(selected.value, config),
+            key_spec=None if selected is None else _encoder_spec(selected.key, config),
         )
 
 
@@ -164,12 +164,12 @@ def _selected(schema: types.StructType, config: SinkConfig) -> Selections | None
     return select(schema, config.formats)
 
 
-def _raw(selection: Selection | None) -> int | None:
+def _raw_column(selection: Selection | None) -> int | None:
     """Return the index of the column that is written unchanged, or None if there is none."""
     return selection.column if selection is not None and selection.is_raw else None
 
 
-def _spec(selection: Selection | None, config: SinkConfig) -> EncoderSpec | None:
+def _encoder_spec(selection: Selection | None, config: SinkConfig) -> EncoderSpec | None:
     """Return the encoder spec, still without a schema, or None if nothing is serialized."""
     if selection is None or selection.is_raw or config.formats is None:
         return None
@@ -184,14 +184,14 @@ def _spec(selection: Selection | None, config: SinkConfig) -> EncoderSpec | None
     )
 
 
-def _required(schema: types.StructType, name: str) -> int:
+def _require(schema: types.StructType, name: str) -> int:
     """Check a column's type and return its index; raise an error if the column is missing."""
     index = _index_of(schema, name)
     if index is None:
         problem, hint = _MISSING[name]
         raise ColumnError(
             f"{problem} the DataFrame has no column `{name}`, only {_names(schema)}",
-            hint=_rename(schema, name) or hint,
+            hint=_rename_hint(schema, name) or hint,
         )
     return index
 
@@ -226,16 +226,16 @@ def _index_of(schema: types.StructType, name: str) -> int | None:
 def warn_of_misnamed_columns(*names: str) -> None:
     """Log optional columns that are ignored due to different case or spaces, once per process."""
     for meant, effect in _WITHOUT.items():
-        like = _like(names, meant)
-        if like is not None:
+        similar = _similar_column(names, meant)
+        if similar is not None:
             _LOG.warning(
                 "column `%s` is ignored (as in format('kafka')), and %s: the sink reads `%s`. To "
                 "write it, use .withColumnRenamed('%s', '%s')",
-                *(like, effect, meant, like, meant),
+                *(similar, effect, meant, similar, meant),
             )
 
 
-def _like(names: Sequence[str], meant: str) -> str | None:
+def _similar_column(names: Sequence[str], meant: str) -> str | None:
     """Return a column that differs from `meant` only in case or spaces.
 
     Return None if there is no such column, or if there is a column `meant`.
@@ -245,9 +245,9 @@ def _like(names: Sequence[str], meant: str) -> str | None:
     return next((name for name in names if name.strip().lower() == meant), None)
 
 
-def _rename(schema: types.StructType, meant: str) -> str | None:
-    like = _like(schema.names, meant)
-    return like and f"Rename `{like}` to `{meant}`: .withColumnRenamed('{like}', '{meant}')."
+def _rename_hint(schema: types.StructType, meant: str) -> str | None:
+    name = _similar_column(schema.names, meant)
+    return name and f"Rename `{name}` to `{meant}`: .withColumnRenamed('{name}', '{meant}')."
 
 
 def _hint_for_type(name: str, data_type: types.DataType, allowed: str) -> str:

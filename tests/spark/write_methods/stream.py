@@ -130,7 +130,7 @@ def _foreach_batch_twice(write: Write) -> None:
             raise
     else:
         if IDENTIFIES_RUNS or not is_remote():
-            raise ReportError("the second write was not refused")
+            raise ReportError("the second write was not rejected")
 
 
 def _write_each_batch(write: Write, function: Callable[[DataFrame, int], None]) -> None:

@@ -24,7 +24,7 @@ def registry(**options: str) -> RegistryConfig:
     return parsed.registry
 
 
-def refused(**options: str) -> str:
+def rejection_of(**options: str) -> str:
     with pytest.raises(ConfigError) as caught:
         formats(**options)
     return str(caught.value)
@@ -40,7 +40,7 @@ def test_fields_are_separated_by_commas_or_semicolons() -> None:
         parsed = formats(**{"value.format": "json", "value.fields": text})
         assert parsed is not None
         assert parsed.value.fields == ("a", "b")
-    assert "twice" in refused(**{"value.format": "json", "value.fields": "a,a"})
+    assert "twice" in rejection_of(**{"value.format": "json", "value.fields": "a,a"})
 
 
 def test_flink_names_select_the_data() -> None:
@@ -54,7 +54,7 @@ def test_flink_names_select_the_data() -> None:
     )
     assert parsed is not None
     assert (parsed.key.format, parsed.fields_include) == (Format.JSON, FieldsInclude.EXCEPT_KEY)
-    assert "requires key.fields" in refused(
+    assert "requires key.fields" in rejection_of(
         **{"value.format": "json", "value.fields-include": "EXCEPT_KEY"}
     )
 
@@ -63,8 +63,8 @@ def test_flink_names_select_the_data() -> None:
     "name", ["schema", "schema.file", "schema.name", "schema.namespace"], ids=str
 )
 def test_schema_options_need_a_format_with_schemas(name: str) -> None:
-    assert "has no schema" in refused(**{"value.format": "json", f"value.{name}": "x"})
-    text = refused(**{f"key.{name}": "x"})
+    assert "has no schema" in rejection_of(**{"value.format": "json", f"value.{name}": "x"})
+    text = rejection_of(**{f"key.{name}": "x"})
     assert "has no schema" in text
     assert "to one of: avro, protobuf, json-confluent" in text
 
@@ -75,17 +75,19 @@ def test_schema_options_need_a_format_with_schemas(name: str) -> None:
 def test_blank_schemas_are_rejected(part: str, name: str, blank: str) -> None:
     """They are empty files and unset variables, not a wish for a derived schema."""
     options = {f"{part}.format": "avro", f"{part}.fields": "id", f"{part}.{name}": blank}
-    assert f"option {part}.{name} is empty" in refused(**options)
+    assert f"option {part}.{name} is empty" in rejection_of(**options)
 
 
 def test_schema_is_given_only_once() -> None:
     both = {"value.format": "avro", "value.schema": "{}", "value.schema.file": "f"}
-    assert "both set" in refused(**both)
+    assert "both set" in rejection_of(**both)
 
 
 @pytest.mark.parametrize("name", ["a.", ".b", "a..b", "1", "a b", "ä"])
 def test_record_names_are_validated(name: str) -> None:
-    assert "names separated by" in refused(**{"value.format": "avro", "value.schema.name": name})
+    assert "names separated by" in rejection_of(
+        **{"value.format": "avro", "value.schema.name": name}
+    )
 
 
 @pytest.mark.parametrize("format_", ["avro", "protobuf", "json-confluent"])
@@ -94,7 +96,9 @@ def test_name_of_a_derived_record_with_its_namespace(format_: str) -> None:
     if not format_.endswith("confluent"):
         del settings["schema.registry.url"]
     space, name = {"value.schema.namespace": "com.shop"}, "value.schema.name"
-    assert "both contain a namespace" in refused(**settings, **space, **{name: "com.shop.Order"})
+    assert "both contain a namespace" in rejection_of(
+        **settings, **space, **{name: "com.shop.Order"}
+    )
     for options in ({name: "com.shop.Order"}, {name: "Order", **space}):
         parsed = formats(**settings, **options)
         assert parsed is not None
@@ -103,7 +107,7 @@ def test_name_of_a_derived_record_with_its_namespace(format_: str) -> None:
 
 
 def test_option_without_effect_is_rejected() -> None:
-    assert "neither key nor value is JSON" in refused(
+    assert "neither key nor value is JSON" in rejection_of(
         **{"value.format": "avro", "json.ignoreNullFields": "false"}
     )
     latest = {"auto.register.schemas": "false", "use.latest.version": "true"}
@@ -115,20 +119,22 @@ def test_option_without_effect_is_rejected() -> None:
         if not format_.endswith("confluent"):
             del confluent["schema.registry.url"]
         settings = confluent | {"value.schema": "{}"}
-        assert "value.schema.namespace is set, but the schema is not" in refused(
+        assert "value.schema.namespace is set, but the schema is not" in rejection_of(
             **settings, **space
         )
         both = {"value.schema.name": "b.R"}
         if format_ == "json-confluent":
             for options in (settings, confluent | latest):
-                assert "value.schema.name is set, but the JSON Schema" in refused(**options, **name)
+                assert "value.schema.name is set, but the JSON Schema" in rejection_of(
+                    **options, **name
+                )
             formats(**settings, **name, **by_record)
             continue
-        assert "both contain a namespace" in refused(**settings, **both, **space)
+        assert "both contain a namespace" in rejection_of(**settings, **both, **space)
         parsed = formats(**settings, **name, **space)
         assert parsed is not None
         assert parsed.value.full_name == "a.R"
-    assert "value.schema.namespace is set" in refused(**REGISTRY, **latest, **space)
+    assert "value.schema.namespace is set" in rejection_of(**REGISTRY, **latest, **space)
     formats(**REGISTRY, **latest, **space, **by_record)
 
 
@@ -159,13 +165,15 @@ def test_registry_defaults_match_java() -> None:
     assert config.value.strategy is SubjectStrategy.TOPIC_NAME
     assert config.value.framing is SchemaIdFraming.PREFIX
     assert (config.user_info, config.bearer, config.tls) == (None, None, None)
-    assert "schema.registry.url is required" in refused(**{"value.format": "avro-confluent"})
+    assert "schema.registry.url is required" in rejection_of(**{"value.format": "avro-confluent"})
 
 
 def test_registry_options_may_have_the_prefix() -> None:
     config = registry(**{"kafka.normalize.schemas": "true"})
     assert config.normalize
-    assert "synonyms" in refused(**REGISTRY, **{"kafka.schema.registry.url": "http://other:8081"})
+    assert "synonyms" in rejection_of(
+        **REGISTRY, **{"kafka.schema.registry.url": "http://other:8081"}
+    )
 
 
 def test_classes_with_and_without_package() -> None:
@@ -192,13 +200,13 @@ def test_one_option_selects_the_schema() -> None:
     off = {"auto.register.schemas": "false"}
     assert registry(**off, **{"use.latest.version": "true"}).use_latest
     assert registry(**off, **{"use.schema.id": "7"}).schema_id == 7
-    assert "takes precedence" in refused(**REGISTRY, **{"use.latest.version": "true"})
+    assert "takes precedence" in rejection_of(**REGISTRY, **{"use.latest.version": "true"})
     both = {"use.latest.version": "true", "use.schema.id": "7"}
-    assert "both set" in refused(**REGISTRY, **off, **both)
+    assert "both set" in rejection_of(**REGISTRY, **off, **both)
     text = {"use.schema.id": "7", "value.schema": "{}"}
-    assert "both select the schema" in refused(**REGISTRY, **off, **text)
+    assert "both select the schema" in rejection_of(**REGISTRY, **off, **text)
     keys = {"key.format": "avro-confluent", "key.fields": "id", "use.schema.id": "7"}
-    assert "key and value both" in refused(**REGISTRY, **off, **keys)
+    assert "key and value both" in rejection_of(**REGISTRY, **off, **keys)
 
 
 def test_login_from_options_or_url() -> None:
@@ -209,7 +217,7 @@ def test_login_from_options_or_url() -> None:
     assert config.user_info is not None
     assert config.user_info.reveal() == "me:p@w"
     assert config.url == "http://r:8081"
-    assert "requires basic.auth.user.info" in refused(
+    assert "requires basic.auth.user.info" in rejection_of(
         **REGISTRY, **{"basic.auth.credentials.source": "USER_INFO"}
     )
 
@@ -231,7 +239,7 @@ def test_repr_contains_no_secret() -> None:
 
 def test_incomplete_oauth_login_is_rejected() -> None:
     source = {"bearer.auth.credentials.source": "OAUTHBEARER"}
-    assert "bearer.auth.issuer.endpoint.url is required" in refused(**REGISTRY, **source)
+    assert "bearer.auth.issuer.endpoint.url is required" in rejection_of(**REGISTRY, **source)
     login = {
         "bearer.auth.issuer.endpoint.url": "https://issuer/token",
         "bearer.auth.client.id": "id",
@@ -246,4 +254,4 @@ def test_incomplete_oauth_login_is_rejected() -> None:
 
 @pytest.mark.parametrize("url", ["r:8081", "ftp://r", "http://"])
 def test_registry_url_is_validated(url: str) -> None:
-    assert "not the URL" in refused(**{**REGISTRY, "schema.registry.url": url})
+    assert "not the URL" in rejection_of(**{**REGISTRY, "schema.registry.url": url})

@@ -160,15 +160,15 @@ def test_other_options_are_ignored_with_a_warning(
 
 
 def test_name_lists_do_not_overlap() -> None:
-    refused = option_names.SERIALIZERS | option_names.UNSAFE_KEYS
+    unsupported = option_names.SERIALIZERS | option_names.UNSAFE_KEYS
     assert not option_names.PRODUCER_NAMES & option_names.IGNORED_KEYS
-    assert not refused & (option_names.PRODUCER_NAMES | option_names.IGNORED_KEYS)
+    assert not unsupported & (option_names.PRODUCER_NAMES | option_names.IGNORED_KEYS)
     kinds = (
         SECURITY_NAMES,
         SECURITY_ALIASES.keys(),
         IGNORED_SECURITY_KEYS,
         REJECTED_SECURITY_KEYS.keys(),
-        option_names.IGNORED_KEYS | option_names.PRODUCER_NAMES | refused,
+        option_names.IGNORED_KEYS | option_names.PRODUCER_NAMES | unsupported,
     )
     assert len(frozenset().union(*kinds)) == sum(map(len, kinds))
     assert not {key for key in option_names.IGNORED_KEYS if key.startswith(("sasl.", "ssl."))}

@@ -60,9 +60,9 @@ def test_allowed_values_match_java(option: Option) -> None:
 
 
 def test_every_java_name_is_covered() -> None:
-    refused = option_names.SERIALIZERS | option_names.UNSAFE_KEYS
+    rejected = option_names.SERIALIZERS | option_names.UNSAFE_KEYS
     security = SECURITY_NAMES | IGNORED_JAVA_SECURITY_KEYS | REJECTED_SECURITY_KEYS.keys()
-    rest = JAVA.keys() - PRODUCER_NAMES - option_names.IGNORED_PRODUCER_KEYS - refused - security
+    rest = JAVA.keys() - PRODUCER_NAMES - option_names.IGNORED_PRODUCER_KEYS - rejected - security
     assert {name for name in rest if not name.startswith(option_names.UNSAFE_PREFIXES)} == set()
     assert PRODUCER_NAMES - JAVA.keys() == NOT_IN_JAVA
     assert not NOT_IN_JAVA & JAVA.keys()

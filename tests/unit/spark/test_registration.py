@@ -16,13 +16,13 @@ from spark_kafka_sink.spark.runtime.session_checks import reject_wheel
 
 
 class Session:
-    """A fake Spark Connect session; registering raises `refusal`."""
+    """A fake Spark Connect session; registering raises `error_class`."""
 
     createDataFrame = None  # noqa: N815 - PySpark's name
     """An attribute by which a session is recognized."""
 
-    def __init__(self, refusal: str | None = None, *, is_stopped: bool = False) -> None:
-        self.refusal = refusal
+    def __init__(self, error_class: str | None = None, *, is_stopped: bool = False) -> None:
+        self.error_class = error_class
         self.is_stopped = is_stopped
         self.registered: list[type] = []
 
@@ -32,8 +32,8 @@ class Session:
 
     def register(self, source: type) -> None:
         self.registered.append(source)
-        if self.refusal is not None:
-            raise PySparkException("no", errorClass=self.refusal, messageParameters={})
+        if self.error_class is not None:
+            raise PySparkException("no", errorClass=self.error_class, messageParameters={})
 
 
 def test_session_registers_the_source_once() -> None:

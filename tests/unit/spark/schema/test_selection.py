@@ -29,7 +29,7 @@ def roles(columns: Mapping[str, DataType], **options: str) -> ColumnRoles:
     return ColumnRoles.of(schema, SinkConfig.parse({**BASE, **options}))
 
 
-def refused(columns: Mapping[str, DataType], **options: str) -> ColumnError:
+def rejection_of(columns: Mapping[str, DataType], **options: str) -> ColumnError:
     with pytest.raises(ColumnError) as caught:
         roles(columns, **options)
     return caught.value
@@ -56,10 +56,10 @@ def test_fields_are_written_in_the_order_of_the_option() -> None:
 def test_raw_key_is_one_column_of_bytes() -> None:
     selected = roles(TWO, **JSON, **{"key.fields": "id"})
     assert (selected.key, selected.key_spec) == (0, None)
-    error = refused(TWO, **JSON, **{"key.fields": "amount"})
+    error = rejection_of(TWO, **JSON, **{"key.fields": "amount"})
     assert "`amount` has type bigint" in str(error)
     assert "set key.format" in str(error)
-    assert "lists 2 columns" in str(refused(TWO, **JSON, **{"key.fields": "id,amount"}))
+    assert "lists 2 columns" in str(rejection_of(TWO, **JSON, **{"key.fields": "id,amount"}))
 
 
 def test_value_may_exclude_the_fields_of_the_key() -> None:
@@ -68,7 +68,7 @@ def test_value_may_exclude_the_fields_of_the_key() -> None:
     assert selected.value_spec is not None
     assert selected.value_spec.fields == (1,)
     every = {**except_key, "key.format": "json", "key.fields": "id,amount"}
-    assert "no fields" in str(refused(TWO, **JSON, **every))
+    assert "no fields" in str(rejection_of(TWO, **JSON, **every))
 
 
 def test_struct_column_is_the_value_or_the_key() -> None:
@@ -83,7 +83,7 @@ def test_struct_column_is_the_value_or_the_key() -> None:
 
 
 def test_value_that_is_not_a_struct_is_rejected() -> None:
-    error = refused({"value": StringType(), "id": LongType()}, **JSON)
+    error = rejection_of({"value": StringType(), "id": LongType()}, **JSON)
     assert "`value` has type string" in str(error)
     assert "value.fields=" in str(error)
     selected = roles({"value": StringType()}, **JSON, **{"value.fields": "value"})
@@ -92,7 +92,7 @@ def test_value_that_is_not_a_struct_is_rejected() -> None:
 
 
 def test_two_selections_of_the_value_are_rejected() -> None:
-    error = refused({"value": STRUCT, "id": LongType()}, **JSON, **{"value.fields": "id"})
+    error = rejection_of({"value": STRUCT, "id": LongType()}, **JSON, **{"value.fields": "id"})
     assert "both define the value" in str(error)
 
 
@@ -108,14 +108,14 @@ def test_two_selections_of_the_value_are_rejected() -> None:
     ],
 )
 def test_column_with_two_meanings_is_rejected(name: str, kind: DataType) -> None:
-    error = refused({"id": StringType(), name: kind}, **JSON)
+    error = rejection_of({"id": StringType(), name: kind}, **JSON)
     assert f"the column `{name}` could be a field" in str(error)
     assert "value.fields=id" in str(error)
 
 
 @pytest.mark.parametrize("name", ["key", "topic"])
 def test_only_column_with_two_meanings_is_rejected(name: str) -> None:
-    error = refused({name: StringType()}, **JSON)
+    error = rejection_of({name: StringType()}, **JSON)
     assert (error.hint or "").startswith(f"To write it in the value, set value.fields={name}")
     assert roles({name: StringType()}, **JSON, **{"value.fields": name}).value_spec is not None
 
@@ -138,8 +138,8 @@ def test_key_is_field_and_key_if_both_are_named() -> None:
 
 
 def test_missing_columns_are_named() -> None:
-    unknown = str(refused(TWO, **JSON, **{"value.fields": "nope"}))
+    unknown = str(rejection_of(TWO, **JSON, **{"value.fields": "nope"}))
     assert f"no such column. The DataFrame has: {','.join(TWO)}." in unknown
-    nested = refused({"st": STRUCT}, **JSON, **{"value.fields": "st.id"})
+    nested = rejection_of({"st": STRUCT}, **JSON, **{"value.fields": "st.id"})
     assert "col('st.id')" in str(nested)
-    assert "the key is not defined" in str(refused(TWO, **JSON, **{"key.format": "json"}))
+    assert "the key is not defined" in str(rejection_of(TWO, **JSON, **{"key.format": "json"}))
