@@ -262,7 +262,7 @@ _USUAL = RejectionFacts(
     is_expired=False,
     has_attempts_left=True,
 )
-"""A batch of several records of an idempotent producer, unambiguous and not expired."""
+"""A batch of several records of an idempotent producer, sent once and not expired."""
 _DOES = {
     BatchAction.COMPLETE: "the batch counts as delivered: the broker already has it",
     BatchAction.REFRESH_AND_RETRY: "metadata is refreshed, then the batch is retried",

@@ -48,7 +48,9 @@ def keyless(values: list[bytes], *topics: str) -> Rows:
 
 
 def sizes(sim: World) -> list[int]:
-    batches = sim.session.context.accumulator._charges._charged
+    """Return the number of records of each unsent batch, in the order of their creation."""
+    context = sim.session.context
+    batches = context.queues.batches() + [batch for _, batch in context.accumulator.open_batches()]
     return [batch.records for batch in sorted(batches, key=lambda batch: batch.label)]
 
 
