@@ -176,7 +176,7 @@ def redact_uri(uri: str) -> str:
 
 
 def redact_uris(text: str) -> str:
-    """Return the text with each URI in it `redact_uri`."""
+    """Return the text without the user part and the query of each URI in it."""
     return _URI_IN_TEXT.sub(lambda match: redact_uri(match[0]), text)
 
 

@@ -1,4 +1,4 @@
-"""How the key or the value is encoded: set by the driver, and compiled to an encoder by tasks."""
+"""How the key or the value is encoded. The driver creates a spec, and tasks compile an encoder."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class ResponseChannel:
         is_produce = self._handler.api is ApiKey.PRODUCE
         if is_produce and (plain := try_write_produce_response(self._version, values)) is not None:
             return [messages.framed(messages.response_header(kind, self._correlation_id), plain)]
-        return messages.response_parts(messages.build(kind, values), self._correlation_id)
+        return messages.response_buffers(messages.build(kind, values), self._correlation_id)
 
 
 class RequestInjector(Protocol):

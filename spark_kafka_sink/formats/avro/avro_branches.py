@@ -1,14 +1,23 @@
 """Match columns to Avro types, and choose the branches of unions on the driver.
 
-Branches are ranked: the column's own type, as in Java's `GenericData.resolveUnion`; types that
-represent every value exactly; types that some values do not fit. Both `string` and `enum` are a
-string column's own types, and all decimals are a decimal column's, in the order of the union. Times
-in microseconds and nanoseconds are a time column's own types, and precede those in milliseconds,
-which only cut a value if they are the only branch for it. An integer column is written to a date or
-time only if the union has no number that accepts it. A struct is written as the record with exactly
-its fields. If several records have them, it is the one with the closest types among those that
-every value fits; the schema's `record` must name one if that leaves none or several. If no record
-accepts it, a struct can have one field for each branch, as Spark's `from_avro` returns unions.
+Branches are ranked, and each value is written with the first branch that it fits:
+
+1. the column's own type, as in Java's `GenericData.resolveUnion`
+2. types that represent every value exactly
+3. types that some values do not fit
+
+Branches of equal rank have the order of the union.
+
+- A string column's own types are `string` and `enum`, a decimal column's are all decimals, and a
+  time column's are times in microseconds and nanoseconds.
+- Milliseconds come after microseconds and nanoseconds: digits are cut only if no other branch
+  accepts the column.
+- An integer column is written to a date or time only if no number in the union accepts it.
+- A struct is written as the record with exactly its fields. If several records have these fields,
+  it is the one with the closest types among those that every value fits. If that leaves none or
+  several, the schema's `record` must name one.
+- If no record accepts a struct, it can have one field for each branch, as Spark's `from_avro`
+  returns unions.
 """
 
 from __future__ import annotations
@@ -45,7 +54,7 @@ _WITH_DEFAULTS: Final = 10
 
 
 class Closeness(NamedTuple):
-    """How close an Avro type is to a column's type. The lowest rank is the closest."""
+    """How close an Avro type is to a column's type. A lower rank is closer."""
 
     rank: int
     is_partial: bool = False

@@ -1,6 +1,6 @@
 """The entries of a column in a batch, at any depth.
 
-Each entry knows its row, so that an error in a nested value is reported for its row.
+An entry's row number is known at any depth, so that errors in nested values are reported by row.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 
     Mask: TypeAlias = NDArray[np.bool_]
-    """ColumnKind (n,), one entry per cell."""
+    """Shape (n,), one entry per cell."""
 
 NOT_UTF8: Final = "is not valid UTF-8"
-"""The error of a text."""
+"""The problem of a text in an encoding error."""
 _ASCII: Final = 0x7F
 """The highest code of a character that takes one byte in UTF-8."""
 
@@ -33,7 +33,7 @@ class Cells:
 
     Attributes:
         array: the n entries; may be a slice, and may contain nulls.
-        errors: the batch's errors.
+        errors: collects the errors of the batch's rows.
         rows: the index of each entry's row in the batch, shape (n,); None if entry i is in row i.
     """
 

@@ -2,10 +2,10 @@
 
 In reading order:
 
-- `json_encoder`: JSON as Spark's `to_json` writes it, and JSON Schema
-- `json_checks`: checks of rows against a JSON Schema
-- `json_check_compiler`: match a given JSON Schema to columns, and create the checks
-- `json_documents`: its documents and their drafts
+- `json_encoder`: encode columns as `to_json` does, and derive a JSON Schema from them
+- `json_checks`: checks of rows against a given JSON Schema, which tasks execute
+- `json_check_compiler`: match a given JSON Schema to columns on the driver, and create the checks
+- `json_documents`: the documents of a JSON Schema, and their drafts
 - `json_references`: the references between the documents
-- `json_rules`: rules that match the keywords to columns
+- `json_rules`: rules that match the keywords of a JSON Schema to columns
 """

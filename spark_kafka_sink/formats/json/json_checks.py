@@ -44,7 +44,7 @@ class AllOf:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """At least one of the checks. Each is applied only to entries that fit none before it."""
+    """At least one of the checks. Each is applied to the entries that fail all earlier checks."""
 
     checks: tuple[Check, ...]
     path: str
@@ -65,7 +65,7 @@ class AnyOf:
 
 @dataclass(frozen=True, slots=True)
 class ChildCheck:
-    """What a field, the items of a list or the values of a map must be.
+    """Checks a field of structs, the items of lists, or the values of maps.
 
     Attributes:
         check: the check of entries that are not null; None if all fit.
@@ -275,7 +275,7 @@ class NotFiniteCheck:
 
 @dataclass(frozen=True, slots=True)
 class NeverCheck:
-    """No entry at all."""
+    """Rejects every entry."""
 
     path: str
 

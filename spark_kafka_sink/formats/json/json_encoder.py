@@ -1,10 +1,11 @@
-"""JSON as Spark's `to_json` writes it, and JSON Schema.
+"""Encode columns as JSON, as Spark's `to_json` does, and derive a JSON Schema from columns.
 
-Null fields are omitted unless `writes_nulls` is set; nulls in arrays and maps are written.
-Timestamps have milliseconds and the zone's offset, and decimals keep their scale. Binary values are
-base64, NaN and infinities are strings. Decimals have no exponent, which Spark writes if they have
-more than six zeros after the point. Map keys that are dates or times are text, not Spark's internal
-number.
+- Null fields are omitted unless `writes_nulls` is set; nulls in arrays and maps are written.
+- Timestamps have milliseconds and the zone's offset. Binary values are base64, NaN and infinities
+  are strings.
+- Decimals keep their scale. Unlike in Spark, they never have an exponent; Spark writes one if they
+  have more than six zeros after the point.
+- Map keys that are dates or times are text. Spark writes its internal number.
 """
 
 from __future__ import annotations

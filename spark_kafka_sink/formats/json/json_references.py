@@ -77,9 +77,10 @@ class _Documents:
         return urljoin(_BASE, self.ids[MAIN])
 
     def locate(self) -> None:
-        """Set the URIs: names as the declaring documents resolve them, and the documents' ids.
+        """Set the URIs of all documents.
 
-        Last come all names as the main document resolves them: Java's deserializer does so.
+        A document is found by its id, and by its name relative to each document that refers to it.
+        Names relative to the main document, as in Java's deserializer, have the lowest precedence.
         """
         self._place(self.main_uri, MAIN)
         pending = [MAIN]
@@ -164,7 +165,7 @@ def create_resolver(
 def _resource(draft: Any, schema: Any) -> tuple[Any, str]:
     """Return a document as the library's resource without an id, and its `$id` or "".
 
-    The library would find a document only by its id, also if another one has the same id.
+    With an id, the library would find the document only by that id, which can be ambiguous.
     """
     import attrs
     from referencing.jsonschema import specification_with

@@ -1,6 +1,6 @@
 """Features of Protobuf files, messages and fields, which determine how fields are encoded.
 
-A file of an edition sets them as options. Files with the syntax proto2 or proto3 have fixed ones.
+A file of an edition sets features as options. In proto2 and proto3, the syntax determines them.
 Source: Protocol Buffers, "Feature Settings for Editions".
 """
 

@@ -1,7 +1,7 @@
 """Keep the numbers of a derived message's fields from one version of its schema to the next.
 
-Readers identify fields by number only. Registries accept a version in which two fields of one type
-have swapped their numbers, and readers with the class of the earlier version then swap the values.
+Readers identify fields by number only. If two fields of one type swapped their numbers, a registry
+would accept the new version, and readers with the earlier class would swap the values.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class ProtoSchema:
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """What the files declare. Fields are read at the end, because they can refer to any of it."""
+    """Messages and enums of all files. Fields are read last, because they can refer to any type."""
 
     messages: dict[str, tuple[Parsed, Features]]
     """Messages, and the features that their fields inherit."""

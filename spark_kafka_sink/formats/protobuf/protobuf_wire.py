@@ -73,17 +73,17 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def read_string(parsed: Parsed, field: int) -> str:
-    """Return the value of a string field, or an empty string; raises ValueError if it is none."""
+    """Return the value of a string field, or "". Raises ValueError for other wire types."""
     return read_strings(parsed, field)[-1] if field in parsed else ""
 
 
 def read_strings(parsed: Parsed, field: int) -> list[str]:
-    """Return the values of a repeated string field; raises ValueError if it is none."""
+    """Return the values of a repeated string field. Raises ValueError for other wire types."""
     return [data.decode() for data in _sized(parsed, field)]
 
 
 def read_number(parsed: Parsed, field: int, default: int = 0) -> int:
-    """Return the value of an integer field, or the default; raises TypeError if it is none."""
+    """Return the value of an integer field, or the default. Raises TypeError for other types."""
     value = parsed.get(field, [default])[-1]
     if not isinstance(value, int):
         raise TypeError
@@ -91,7 +91,7 @@ def read_number(parsed: Parsed, field: int, default: int = 0) -> int:
 
 
 def read_messages(parsed: Parsed, field: int) -> list[Parsed]:
-    """Return the values of a message field; raises ValueError if they are none."""
+    """Return the values of a message field. Raises ValueError if a value is not a message."""
     return [parse(data) for data in _sized(parsed, field)]
 
 

@@ -31,7 +31,7 @@ class Reusable(Protocol):
 
     @property
     def credentials(self) -> CredentialsFingerprint:
-        """CredentialsFingerprint of the credentials at creation."""
+        """Fingerprint of the credentials at creation."""
 
     @property
     def is_reusable(self) -> bool:

@@ -1,6 +1,6 @@
 """Split a byte stream into frames, and gather buffers for sending.
 
-`FrameReader` splits received bytes into frames. `gather` writes a message as a list of parts, so
+`FrameReader` splits received bytes into frames. `gather` writes a message as a list of buffers, so
 that large records are sent without copying. Neither performs I/O.
 """
 
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from kio.static.protocol import Entity
 
 
-MIN_PART_SIZE = 4096
-"""Minimum size of a part in bytes. Copying smaller values is cheaper than sending them separately.
-"""
+MIN_BUFFER_SIZE = 4096
+"""Minimum bytes of a separate buffer: copying smaller values is cheaper than sending them alone."""
 SIZE_BYTES = 4
 MAX_FRAME = 100 * 1024 * 1024
 """Kafka's default for socket.request.max.bytes."""
@@ -36,47 +35,47 @@ class RecordBuffers:
     """A records field whose bytes are in several buffers.
 
     Args:
-        parts: the buffers in order, which are not copied.
+        buffers: the buffers in order, which are not copied.
     """
 
-    __slots__ = ("_size", "parts")
+    __slots__ = ("_size", "buffers")
 
-    def __init__(self, parts: Sequence[bytes | bytearray | memoryview]) -> None:
-        self.parts = parts
-        self._size = sum(map(len, parts))
+    def __init__(self, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
+        self.buffers = buffers
+        self._size = sum(map(len, buffers))
 
     def __len__(self) -> int:
         return self._size
 
 
 class Gatherer:
-    """Collects the output of kio's writers as a list of parts."""
+    """Collects the output of kio's writers as a list of buffers."""
 
-    __slots__ = ("parts", "size")
+    __slots__ = ("buffers", "size")
 
     def __init__(self, start: bytes = b"") -> None:
-        self.parts: list[bytes | bytearray | memoryview] = [bytearray(start)]
+        self.buffers: list[bytes | bytearray | memoryview] = [bytearray(start)]
         self.size = len(start)
 
     def write(self, value: Any) -> None:
-        """Add bytes or the parts of a records field."""
+        """Add bytes or the buffers of a records field."""
         if isinstance(value, RecordBuffers):
-            for part in value.parts:
-                self._add(part)
+            for buffer in value.buffers:
+                self._add(buffer)
         else:
             self._add(value)
 
     def _add(self, value: bytes | bytearray | memoryview) -> None:
         self.size += len(value)
-        last = self.parts[-1]
-        if len(value) >= MIN_PART_SIZE:
-            self.parts += (value, bytearray())
+        last = self.buffers[-1]
+        if len(value) >= MIN_BUFFER_SIZE:
+            self.buffers += (value, bytearray())
         elif isinstance(last, bytearray):
             last += value
 
 
 def gather(entity: Entity, start: bytes = b"") -> Gatherer:
-    """Write a message after `start`, as parts. Records can be `RecordBuffers`."""
+    """Write a message after `start`, as buffers. Records can be `RecordBuffers`."""
     target = Gatherer(start)
     writer: Any = entity_writer(type(entity))
     writer(target, entity)

@@ -122,17 +122,17 @@ def framed(header: bytes, body: bytes) -> bytes:
     return b"".join((_SIZE.pack(len(header) + len(body)), header, body))
 
 
-def response_parts(payload: ResponsePayload, correlation_id: int) -> list[bytes | memoryview]:
-    """Write a complete response as parts to send in order. Large records are not copied."""
+def response_buffers(payload: ResponsePayload, correlation_id: int) -> list[bytes | memoryview]:
+    """Write a complete response as buffers to send in order. Large records are not copied."""
     header = response_header(type(payload), correlation_id)
     body = gather(payload, header)
-    first, *rest = body.parts
+    first, *rest = body.buffers
     return [_SIZE.pack(body.size) + first, *(memoryview(part) for part in rest if len(part))]
 
 
 def response_frame(payload: ResponsePayload, correlation_id: int) -> bytes:
     """Write a complete response: size, header and body."""
-    return b"".join(response_parts(payload, correlation_id))
+    return b"".join(response_buffers(payload, correlation_id))
 
 
 def read_correlation_id(frame: memoryview | bytes) -> int:

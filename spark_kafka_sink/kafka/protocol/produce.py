@@ -164,10 +164,10 @@ def _entity_of(entity_type: Any, name: str) -> Any:
 
 
 class PartitionData(NamedTuple):
-    """One batch for one partition. The buffers in `parts` have a total size of `size` bytes."""
+    """One batch for one partition. The `buffers` have a total size of `size` bytes."""
 
     partition: int
-    parts: Sequence[Buffer]
+    buffers: Sequence[Buffer]
     size: int
 
 
@@ -201,7 +201,7 @@ def produce_body(
         framing += _length(len(topic.partitions), flexible=flexible)
         for data in topic.partitions:
             framing += _INT32.pack(data.partition) + _length(data.size, flexible=flexible)
-            buffers += [bytes(framing), *data.parts]
+            buffers += [bytes(framing), *data.buffers]
             framing = bytearray(_NO_TAGS if flexible else b"")
         framing += _NO_TAGS if flexible else b""
     framing += _NO_TAGS if flexible else b""

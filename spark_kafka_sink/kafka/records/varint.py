@@ -114,7 +114,7 @@ def _encoded(values: Words, sizes: Words, high: int) -> Words:
 
 
 def long_varints(values: Words) -> tuple[ShortBytes, ShortBytes]:
-    """Return varints of up to ten bytes as two words; the second word of short varints is empty."""
+    """Return varints of up to ten bytes in two parts: the first eight bytes, and the others."""
     sizes = _varint_sizes(values, 0, (1 << 64) - 1)
     first = np.minimum(sizes, _EIGHT)
     encoded = _septets(values & _FIRST_BITS, 1 << 55) | _CONTINUATION_BITS.take(

@@ -21,15 +21,15 @@ from kio.schema.metadata.v13 import response as metadata_v13
 import spark_kafka_sink
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import decode, encode
-from spark_kafka_sink.kafka.protocol.frame import MIN_PART_SIZE, RecordBuffers
+from spark_kafka_sink.kafka.protocol.frame import MIN_BUFFER_SIZE, RecordBuffers
 from spark_kafka_sink.kafka.protocol.messages import (
     build,
     read_correlation_id,
     read_request_header,
     read_response,
     request_frame,
+    response_buffers,
     response_frame,
-    response_parts,
 )
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.unit.kafka.protocol.entities import MESSAGES, entity_of
@@ -135,10 +135,10 @@ def test_every_message_can_be_built_from_defaults_and_written(name: str) -> None
 
 
 def test_records_in_pieces_are_sent_without_a_copy() -> None:
-    big, small = memoryview(bytearray(b"b" * MIN_PART_SIZE)), b"s"
+    big, small = memoryview(bytearray(b"b" * MIN_BUFFER_SIZE)), b"s"
     partition = {"partition_index": 0, "records": RecordBuffers([small, big, small])}
     response = build(fetch.FetchResponse, {"responses": [{"partitions": [partition]}]})
-    parts = response_parts(response, 5)
+    parts = response_buffers(response, 5)
     assert any(part.obj is big.obj for part in parts if isinstance(part, memoryview))
     frame = b"".join(parts)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
