@@ -51,12 +51,14 @@ def batch_write(
     return BatchWrite(query=query, batch=batch, resets_state=reset, rows=rows)
 
 
-def abort_step(state: ScopeStateOf[Txn], who: BatchWrite) -> RollForward[Txn] | GiveUp | AbortOurs:
-    return next_abort_step(state, who)
+def abort_step(
+    state: ScopeStateOf[Txn], write: BatchWrite
+) -> RollForward[Txn] | GiveUp | AbortOurs:
+    return next_abort_step(state, write)
 
 
 @pytest.mark.parametrize(
-    ("state", "who", "verdict"),
+    ("state", "write", "verdict"),
     [
         (NoDecision(), batch_write("0"), BatchVerdict.WRITE),
         (NoDecision(), batch_write("3"), BatchRejection.LOG_IS_EMPTY),
@@ -106,9 +108,11 @@ def abort_step(state: ScopeStateOf[Txn], who: BatchWrite) -> RollForward[Txn] | 
     ],
 )
 def test_each_state_has_a_verdict_for_a_batch(
-    state: NoDecision | Decided[Txn] | Done, who: BatchWrite, verdict: BatchVerdict | BatchRejection
+    state: NoDecision | Decided[Txn] | Done,
+    write: BatchWrite,
+    verdict: BatchVerdict | BatchRejection,
 ) -> None:
-    assert batch_verdict(state, who) is verdict
+    assert batch_verdict(state, write) is verdict
 
 
 def job(query: str | None = None, rows: int | None = None) -> BatchWrite:
@@ -201,8 +205,8 @@ def test_documented_table_is_complete() -> None:
 def test_each_row_of_the_documented_table(
     row: list[str], case: tuple[str, str, NoDecision | Done, BatchWrite]
 ) -> None:
-    _, _, state, who = case
-    step = next_commit_step(state, who, OURS)
+    _, _, state, write = case
+    step = next_commit_step(state, write, OURS)
     if isinstance(step, RejectBatch):
         assert step.rejection.name == row[2]
     else:
@@ -211,13 +215,13 @@ def test_each_row_of_the_documented_table(
 
 
 def test_existing_decision_is_completed_first() -> None:
-    for who in (
+    for write in (
         batch_write("7"),
         batch_write("8"),
         batch_write("3"),
         batch_write("0", OTHER, reset=True),
     ):
-        assert next_commit_step(DECIDED, who, ()) == RollForward(DECIDED)
+        assert next_commit_step(DECIDED, write, ()) == RollForward(DECIDED)
     assert next_abort_step(DECIDED, batch_write("7")) == RollForward(DECIDED)
     assert next_planning_step(DECIDED) == RollForward(DECIDED)
     assert DECIDED.to_done() == Done(QUERY, "7")
@@ -327,7 +331,7 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "who", "verdict"),
+    ("state", "write", "verdict"),
     [
         (NoDecision(), job(), BatchVerdict.WRITE),
         (NoDecision(), job(QUERY), BatchVerdict.WRITE),
@@ -356,9 +360,11 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
     ],
 )
 def test_single_batch_of_a_batch_job(
-    state: NoDecision | Decided[Txn] | Done, who: BatchWrite, verdict: BatchVerdict | BatchRejection
+    state: NoDecision | Decided[Txn] | Done,
+    write: BatchWrite,
+    verdict: BatchVerdict | BatchRejection,
 ) -> None:
-    assert batch_verdict(state, who) is verdict
+    assert batch_verdict(state, write) is verdict
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from typing import Any
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import code
-from tests.unit.kafka.admin.coordination import LOST, Coordination
+from tests.unit.kafka.admin.scripted_coordinator import LOST, ScriptedCoordinator
 
 LATEST = -1
 
 
-class PartitionLeader(Coordination):
+class PartitionLeader(ScriptedCoordinator):
     """The log consists of `batches` with their base offsets, from `start` to `end`."""
 
     def __init__(self, nodes: int = 1) -> None:
@@ -19,16 +19,16 @@ class PartitionLeader(Coordination):
         self.batches: list[tuple[int, bytes]] = []
         self.start = self.end = 0
         self.offset_codes: deque[int] = deque()
-        """For the next ListOffsets; then 0."""
+        """Error codes of the next ListOffsets responses; 0 after them."""
         self.fetch_codes: deque[int] = deque()
         self.throttled = 0
-        """Fetches that are answered with nothing, as a quota has it."""
+        """Number of the next Fetch responses that are throttled and empty."""
         self.diverging = -1
-        """Where the log was cut off, as the next answers say."""
+        """End offset of the diverging epoch in Fetch responses; -1 for none."""
         self.fetched_at_once = 1
-        """Batches of an answer."""
+        """Number of batches in a Fetch response."""
         self.high_watermark: int | None = None
-        """What Fetch says, where that is not the end."""
+        """The high watermark in Fetch responses; None for the end of the log."""
         self.produce_codes: deque[int] = deque()
         self.add_codes: deque[int] = deque()
         self.scripts[ApiKey.LIST_OFFSETS] = self._offsets

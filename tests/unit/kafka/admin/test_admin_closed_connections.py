@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import blocking_client
-from tests.unit.kafka.admin.coordination import LOST, Coordination, opened
+from tests.unit.kafka.admin.scripted_coordinator import LOST, ScriptedCoordinator, opened
 
 CALLS: dict[ApiKey, Callable[[BlockingClient, float], object]] = {
     ApiKey.DESCRIBE_CONFIGS: lambda client, until: TopicAdmin(client).broker_config("x", until),
@@ -28,7 +28,7 @@ CALLS: dict[ApiKey, Callable[[BlockingClient, float], object]] = {
 
 @pytest.mark.parametrize("api", CALLS)
 def test_second_closed_connection_is_an_error_that_names_the_api(api: ApiKey) -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.scripts[api] = lambda _node, _request: None
     with blocking_client(cluster) as client:
         began = client.now()
@@ -40,7 +40,7 @@ def test_second_closed_connection_is_an_error_that_names_the_api(api: ApiKey) ->
 
 
 def test_commit_is_retried_until_its_deadline() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.scripts[ApiKey.END_TXN] = lambda _node, _request: None
     with blocking_client(cluster) as client:
         codes = TransactionAdmin(client).end(
@@ -54,8 +54,8 @@ def test_connection_closed_on_an_older_request_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A broker processes the requests of a connection in order."""
-    cluster = Coordination()
-    cluster.will_answer("a", [LOST] * 4)
+    cluster = ScriptedCoordinator()
+    cluster.queue_codes("a", [LOST] * 4)
     with blocking_client(cluster) as client:
         submit = client.submit
 

@@ -23,8 +23,8 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tests.support.harness.scripted import blocking_client
-from tests.unit.kafka.admin.coordination import LOST, opened
 from tests.unit.kafka.admin.partition_leader import PartitionLeader
+from tests.unit.kafka.admin.scripted_coordinator import LOST, opened
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2
 RECORDS = [(b"k", b"v"), (b"l", None)]
@@ -118,14 +118,14 @@ def test_batch_is_resent_unchanged(codes: list[int]) -> None:
 
 def test_end_is_retried_until_a_response() -> None:
     cluster = PartitionLeader()
-    cluster.will_answer("d", [LOST, CONCURRENT, 14, LOST])
+    cluster.queue_codes("d", [LOST, CONCURRENT, 14, LOST])
     assert append(cluster, RECORDS) == opened("d", epoch=1)
     assert apis(cluster).count(ApiKey.END_TXN) == 5
 
 
 def test_v1_bumps_the_epoch_if_a_late_end_could_affect_the_next_transaction() -> None:
     cluster = PartitionLeader()
-    cluster.will_answer("d", [LOST])
+    cluster.queue_codes("d", [LOST])
     cluster.levels = {}
     assert append(cluster, RECORDS, version=V1) == opened("d", V1, epoch=3)
     ((_, request),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
@@ -146,7 +146,7 @@ def test_replaced_producer_is_fenced(code: int, where: str) -> None:
 @pytest.mark.parametrize("codes", [[LOST, FENCED], [NOT_COORDINATOR, FENCED]])
 def test_fenced_producer_may_have_appended_before(codes: list[int]) -> None:
     cluster = PartitionLeader()
-    cluster.will_answer("d", codes)
+    cluster.queue_codes("d", codes)
     with pytest.raises(UnclearFenceError):
         append(cluster, RECORDS)
 
@@ -173,7 +173,7 @@ def test_rejected_batch_is_aborted(code: int, error: type[KafkaProdError]) -> No
 
 def test_outcome_is_unknown_without_a_response_in_time() -> None:
     cluster = PartitionLeader()
-    cluster.will_answer("d", [CONCURRENT] * 10_000)
+    cluster.queue_codes("d", [CONCURRENT] * 10_000)
     with pytest.raises(BrokerUnavailableError, match="may have succeeded"):
         append(cluster, RECORDS, seconds=1)
 

@@ -20,7 +20,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.offline import config
 from tests.support.harness.sasl import FakeSasl, ManualSteps, password_login
 from tests.support.harness.scripted import blocking_client
-from tests.unit.kafka.admin.coordination import Coordination, opened
+from tests.unit.kafka.admin.scripted_coordinator import ScriptedCoordinator, opened
 
 
 def end(client: BlockingClient, name: str, seconds: float = 10.0) -> int:
@@ -29,7 +29,7 @@ def end(client: BlockingClient, name: str, seconds: float = 10.0) -> int:
 
 
 def test_unreachable_brokers_are_listed_with_their_addresses() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.alive.clear()
     with (
         blocking_client(cluster, bootstrap_servers="127.0.0.1:40000,127.0.0.1:40001") as client,
@@ -41,7 +41,7 @@ def test_unreachable_brokers_are_listed_with_their_addresses() -> None:
 
 
 def test_wrong_password_fails_immediately() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.sasl = FakeSasl(password="another")
     settings = config(bootstrap_servers="127.0.0.1:40000")
     settings = replace(settings, security=password_login())
@@ -52,7 +52,7 @@ def test_wrong_password_fails_immediately() -> None:
 
 
 def test_timeout_caused_by_throttling_is_explained() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
 
     usual = cluster.scripts[ApiKey.INIT_PRODUCER_ID]
 
@@ -76,7 +76,7 @@ def test_timeout_caused_by_throttling_is_explained() -> None:
 
 
 def test_metadata_requests_create_no_topics() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.creates_topics = True
     with blocking_client(cluster) as client:
         client.metadata.add_topics(["t"])
@@ -87,7 +87,7 @@ def test_metadata_requests_create_no_topics() -> None:
 
 
 def test_closed_connection_is_reopened() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     with blocking_client(cluster) as client:
         assert end(client, "a") == 0
         cluster.close()
@@ -95,7 +95,7 @@ def test_closed_connection_is_reopened() -> None:
 
 
 def test_throttled_broker_gets_no_requests_until_its_pause_ends() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     usual = cluster.scripts[ApiKey.END_TXN]
 
     def throttled(node: int, request: Any) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def test_throttled_broker_gets_no_requests_until_its_pause_ends() -> None:
 
 
 def test_abandoned_requests_do_not_affect_later_ones() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     with blocking_client(cluster) as client:
         cluster.unanswered.add(ApiKey.END_TXN)
         assert end(client, "a", seconds=0.05) < 0

@@ -22,8 +22,8 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, encode_control_batch
 from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader
 from tests.support.harness.scripted import blocking_client
-from tests.unit.kafka.admin.coordination import LOST
 from tests.unit.kafka.admin.partition_leader import PartitionLeader
+from tests.unit.kafka.admin.scripted_coordinator import LOST
 from tools.support.transactions import batch
 
 OUT_OF_RANGE, NOT_LEADER, FENCED_EPOCH, NOT_AVAILABLE = 1, 6, 74, 78

@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from tests.support.harness.scripted import blocking_client
-from tests.unit.kafka.admin.coordination import LOST, Coordination, described, opened
+from tests.unit.kafka.admin.scripted_coordinator import LOST, ScriptedCoordinator, described, opened
 
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT = 14, 15, 16, 51
 STALE_EPOCH, INVALID_STATE, UNKNOWN_ID, FENCED = 47, 48, 49, 90
@@ -27,7 +27,7 @@ CONCURRENT_TRANSACTIONS, BAD_TIMEOUT, DENIED = 51, 50, 53
 
 
 def end(
-    cluster: Coordination, *names: str, commit: bool = True, seconds: float | None = 10.0
+    cluster: ScriptedCoordinator, *names: str, commit: bool = True, seconds: float | None = 10.0
 ) -> dict[str, int]:
     with blocking_client(cluster) as client:
         deadline = None if seconds is None else client.deadline(seconds)
@@ -36,17 +36,17 @@ def end(
 
 
 def test_one_lookup_for_all_ids_then_one_request_per_coordinator() -> None:
-    cluster = Coordination(nodes=3)
-    cluster.places = {"a": 1, "b": 2, "c": 3, "d": 2}
+    cluster = ScriptedCoordinator(nodes=3)
+    cluster.coordinators = {"a": 1, "b": 2, "c": 3, "d": 2}
     assert end(cluster, "a", "b", "c", "d") == {"a": 0, "b": 0, "c": 0, "d": 0}
-    assert sorted(cluster.ended_at()) == [(1, "a"), (2, "b"), (2, "d"), (3, "c")]
+    assert sorted(cluster.end_txn_requests()) == [(1, "a"), (2, "b"), (2, "d"), (3, "c")]
     ((_, request),) = cluster.requests_for(ApiKey.FIND_COORDINATOR)
     assert sorted(request.coordinator_keys) == ["a", "b", "c", "d"]
     assert request.key_type == 1
 
 
 def test_before_version_4_each_coordinator_is_looked_up_separately() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.limit(ApiKey.FIND_COORDINATOR, VersionRange(0, 3))
     assert end(cluster, "a", "b") == {"a": 0, "b": 0}
     keys = [request.key for _, request in cluster.requests_for(ApiKey.FIND_COORDINATOR)]
@@ -55,67 +55,67 @@ def test_before_version_4_each_coordinator_is_looked_up_separately() -> None:
 
 @pytest.mark.parametrize("code", [LOADING, CONCURRENT])
 def test_busy_coordinator_is_retried(code: int) -> None:
-    cluster = Coordination()
-    cluster.will_answer("a", [code, code, code])
+    cluster = ScriptedCoordinator()
+    cluster.queue_codes("a", [code, code, code])
     assert end(cluster, "a") == {"a": 0}
-    assert len(cluster.ended_at()) == 4
+    assert len(cluster.end_txn_requests()) == 4
     assert len(cluster.requests_for(ApiKey.FIND_COORDINATOR)) == 1
 
 
 @pytest.mark.parametrize("code", [NOT_AVAILABLE, NOT_COORDINATOR, LOST])
 def test_moved_coordinator_is_looked_up_again(code: int) -> None:
-    cluster = Coordination(nodes=2)
+    cluster = ScriptedCoordinator(nodes=2)
     cluster.moves["a"].extend([1, 2])
-    cluster.will_answer("a", [code])
+    cluster.queue_codes("a", [code])
     assert end(cluster, "a", seconds=None) == {"a": 0}
-    assert cluster.ended_at() == [(1, "a"), (2, "a")]
+    assert cluster.end_txn_requests() == [(1, "a"), (2, "a")]
 
 
 @pytest.mark.parametrize("code", [STALE_EPOCH, INVALID_STATE, UNKNOWN_ID, FENCED, 120, -1])
 def test_final_error_of_one_id_does_not_stop_the_others(code: int) -> None:
-    cluster = Coordination()
-    cluster.will_answer("bad", [code])
-    cluster.will_answer("slow", [CONCURRENT])
+    cluster = ScriptedCoordinator()
+    cluster.queue_codes("bad", [code])
+    cluster.queue_codes("slow", [CONCURRENT])
     assert end(cluster, "bad", "slow", "good") == {"bad": code, "slow": 0, "good": 0}
-    assert [name for _, name in cluster.ended_at()].count("bad") == 1
+    assert [name for _, name in cluster.end_txn_requests()].count("bad") == 1
 
 
 def test_missing_coordinator_is_looked_up_again() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.find_codes["a"].extend([NOT_AVAILABLE, LOADING])
     assert end(cluster, "a") == {"a": 0}
     assert len(cluster.requests_for(ApiKey.FIND_COORDINATOR)) == 3
 
 
 def test_denied_id_has_its_own_error_code() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.find_codes["secret"].extend([53])
     assert end(cluster, "secret", "a") == {"secret": 53, "a": 0}
-    assert cluster.ended_at() == [(1, "a")]
+    assert cluster.end_txn_requests() == [(1, "a")]
 
 
 def test_timeout_returns_the_latest_error_code() -> None:
-    cluster = Coordination()
-    cluster.will_answer("a", [CONCURRENT] * 10_000)
+    cluster = ScriptedCoordinator()
+    cluster.queue_codes("a", [CONCURRENT] * 10_000)
     assert end(cluster, "a", "b", seconds=1) == {"a": CONCURRENT, "b": 0}
 
 
 def test_outcome_is_unknown_without_any_response_in_time() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.alive.clear()
     assert end(cluster, "a", seconds=1) == {"a": ClientErrorCode.disconnected}
 
 
 def test_stopped_coordinator_delays_only_its_own_ids() -> None:
-    cluster = Coordination(nodes=2)
-    cluster.places = {"a": 1, "b": 2}
+    cluster = ScriptedCoordinator(nodes=2)
+    cluster.coordinators = {"a": 1, "b": 2}
     cluster.alive.discard(2)
     assert end(cluster, "a", "b", seconds=1) == {"a": 0, "b": ClientErrorCode.not_sent}
 
 
 @pytest.mark.parametrize(("version", "expected"), [(1, 4), (2, 5)])
 def test_transaction_ends_with_the_protocol_that_it_began_with(version: int, expected: int) -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     transaction = opened("a", TransactionVersion(version), epoch=5)
     with blocking_client(cluster) as client:
         admin = TransactionAdmin(client)
@@ -126,7 +126,7 @@ def test_transaction_ends_with_the_protocol_that_it_began_with(version: int, exp
 
 
 def test_abort_is_requested() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     end(cluster, "a", commit=False)
     end(cluster, "a", commit=True)
     ends = cluster.requests_for(ApiKey.END_TXN)
@@ -134,31 +134,31 @@ def test_abort_is_requested() -> None:
 
 
 def test_requests_in_flight_are_limited_before_the_first_response() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     names = [f"task-{number}" for number in range(5 * MAX_IN_FLIGHT)]
     assert set(end(cluster, *names).values()) == {0}
-    assert len(cluster.ended_at()) == len(names)
+    assert len(cluster.end_txn_requests()) == len(names)
     cluster.log.clear()
     cluster.unanswered.add(ApiKey.END_TXN)
     assert set(end(cluster, *names, seconds=1).values()) == {ClientErrorCode.disconnected}
-    assert len(cluster.ended_at()) <= MAX_IN_FLIGHT * MAX_CONNECTIONS
-    assert len(cluster.ended_at()) < len(names)
+    assert len(cluster.end_txn_requests()) <= MAX_IN_FLIGHT * MAX_CONNECTIONS
+    assert len(cluster.end_txn_requests()) < len(names)
 
 
 @pytest.mark.parametrize(("count", "connections"), [(50, 1), (150, 2), (1_000, 4)])
 def test_several_connections_per_coordinator(count: int, connections: int) -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     names = [f"task-{number}" for number in range(count)]
     with blocking_client(cluster, bootstrap_servers="127.0.0.1:40001") as client:
         transactions = [opened(name) for name in names]
         admin = TransactionAdmin(client)
         assert set(admin.end(transactions, commit=True, deadline=None).values()) == {0}
         assert cluster.connections == 1 + connections
-    assert sorted(name for _, name in cluster.ended_at()) == sorted(names)
+    assert sorted(name for _, name in cluster.end_txn_requests()) == sorted(names)
 
 
 def test_coordinators_are_cached() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     with blocking_client(cluster) as client:
         admin = TransactionAdmin(client)
         for _ in range(3):
@@ -167,7 +167,7 @@ def test_coordinators_are_cached() -> None:
 
 
 def test_broker_without_the_api_is_named() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.limit(ApiKey.END_TXN, None)
     with pytest.raises(ProtocolError, match="END_TXN") as caught:
         end(cluster, "a")
@@ -175,7 +175,9 @@ def test_broker_without_the_api_is_named() -> None:
 
 
 def init(
-    cluster: Coordination, current: TransactionalProducer | None = None, seconds: float = 10.0
+    cluster: ScriptedCoordinator,
+    current: TransactionalProducer | None = None,
+    seconds: float = 10.0,
 ) -> TransactionalProducer:
     with blocking_client(cluster) as client:
         admin = TransactionAdmin(client, prefix="orders")
@@ -184,7 +186,7 @@ def init(
 
 @pytest.mark.parametrize(("level", "version"), [(2, 2), (1, 1), (0, 1)])
 def test_protocol_follows_the_finalized_features(level: int, version: int) -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.levels = {"transaction.version": level}
     assert init(cluster) == opened("orders/stream", TransactionVersion(version), epoch=3)
     ((_, request),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
@@ -193,8 +195,8 @@ def test_protocol_follows_the_finalized_features(level: int, version: int) -> No
 
 
 def test_lost_and_retriable_responses_are_retried() -> None:
-    cluster = Coordination()
-    cluster.will_answer(
+    cluster = ScriptedCoordinator()
+    cluster.queue_codes(
         "orders/stream", [LOST, CONCURRENT_TRANSACTIONS, CONCURRENT_TRANSACTIONS, 14, 16, 15]
     )
     assert init(cluster).producer_id == 7
@@ -202,7 +204,7 @@ def test_lost_and_retriable_responses_are_retried() -> None:
 
 
 def test_producer_continues_from_its_own_epoch() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     init(cluster, current=opened("orders/stream", epoch=9))
     ((_, request),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
     assert (request.producer_id, request.producer_epoch) == (7, 9)
@@ -210,15 +212,15 @@ def test_producer_continues_from_its_own_epoch() -> None:
 
 @pytest.mark.parametrize("code", [47, 90])
 def test_replaced_producer_is_fenced(code: int) -> None:
-    cluster = Coordination()
-    cluster.will_answer("orders/stream", [code])
+    cluster = ScriptedCoordinator()
+    cluster.queue_codes("orders/stream", [code])
     with pytest.raises(FencedError):
         init(cluster, current=opened("orders/stream"))
 
 
 def test_missing_permission_is_named_for_the_prefix() -> None:
-    cluster = Coordination()
-    cluster.will_answer("orders/stream", [DENIED])
+    cluster = ScriptedCoordinator()
+    cluster.queue_codes("orders/stream", [DENIED])
     with pytest.raises(AuthorizationError) as caught:
         init(cluster)
     assert caught.value.kafka_error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
@@ -227,24 +229,24 @@ def test_missing_permission_is_named_for_the_prefix() -> None:
 
 
 def test_timeout_above_the_maximum_is_a_config_error() -> None:
-    cluster = Coordination()
-    cluster.will_answer("orders/stream", [BAD_TIMEOUT])
+    cluster = ScriptedCoordinator()
+    cluster.queue_codes("orders/stream", [BAD_TIMEOUT])
     with pytest.raises(ConfigError, match="60000") as caught:
         init(cluster)
     assert caught.value.kafka_error == "INVALID_TRANSACTION_TIMEOUT"
 
 
 def test_other_errors_are_reported_by_name() -> None:
-    cluster = Coordination()
-    cluster.will_answer("orders/stream", [-1])
+    cluster = ScriptedCoordinator()
+    cluster.queue_codes("orders/stream", [-1])
     with pytest.raises(TransactionError) as caught:
         init(cluster)
     assert caught.value.kafka_error == "UNKNOWN_SERVER_ERROR"
 
 
 def test_timeout_contains_the_latest_error() -> None:
-    cluster = Coordination()
-    cluster.will_answer("orders/stream", [CONCURRENT_TRANSACTIONS] * 10_000)
+    cluster = ScriptedCoordinator()
+    cluster.queue_codes("orders/stream", [CONCURRENT_TRANSACTIONS] * 10_000)
     with pytest.raises(BrokerUnavailableError) as caught:
         init(cluster, seconds=1)
     assert caught.value.kafka_error == "CONCURRENT_TRANSACTIONS"
@@ -263,9 +265,9 @@ def test_transaction_that_fencing_leaves_open_is_aborted(
     states: list[str], code: int, ends: int
 ) -> None:
     """kfake bumps the epoch on InitProducerId without ending the transaction."""
-    cluster = Coordination()
-    cluster.will_answer("b", [CONCURRENT_TRANSACTIONS])
-    cluster.will_answer("c", [DENIED])
+    cluster = ScriptedCoordinator()
+    cluster.queue_codes("b", [CONCURRENT_TRANSACTIONS])
+    cluster.queue_codes("c", [DENIED])
     cluster.scripts[ApiKey.DESCRIBE_TRANSACTIONS] = lambda _, request: {
         "transaction_states": [
             described(name, transaction_state=states[0] if name == "a" else "Empty")
@@ -286,7 +288,7 @@ def test_transaction_that_fencing_leaves_open_is_aborted(
 
 
 def test_response_without_a_producer_id_is_an_error() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.scripts[ApiKey.INIT_PRODUCER_ID] = lambda *_: {"producer_id": -1, "producer_epoch": -1}
     with pytest.raises(ProtocolError, match="returned no producer id"):
         init(cluster)

@@ -21,7 +21,12 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from tests.support.harness.offline import config
 from tests.support.harness.scripted import blocking_client, code
-from tests.unit.kafka.admin.coordination import STARTED, Coordination, described, opened
+from tests.unit.kafka.admin.scripted_coordinator import (
+    STARTED,
+    ScriptedCoordinator,
+    described,
+    opened,
+)
 
 DENIED, NOT_FOUND, BAD_PATTERN = 53, 105, 128
 
@@ -31,8 +36,8 @@ def listed(name: str, state: str = "Ongoing") -> dict[str, Any]:
 
 
 def test_descriptions_come_from_each_coordinator() -> None:
-    cluster = Coordination(nodes=2)
-    cluster.places = {"a": 1, "b": 2}
+    cluster = ScriptedCoordinator(nodes=2)
+    cluster.coordinators = {"a": 1, "b": 2}
     cluster.scripts[ApiKey.DESCRIBE_TRANSACTIONS] = lambda _, request: {
         "transaction_states": [described(name) for name in request.transactional_ids]
     }
@@ -48,7 +53,7 @@ def test_descriptions_come_from_each_coordinator() -> None:
 
 
 def test_unknown_id_is_omitted() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.scripts[ApiKey.DESCRIBE_TRANSACTIONS] = lambda *_: {
         "transaction_states": [described("a"), described("b") | code(NOT_FOUND)]
     }
@@ -62,7 +67,7 @@ def test_unnamed_state_is_unknown() -> None:
 
 
 def test_missing_describe_permission_is_named() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.find_codes["a"].extend([DENIED])
     with (
         blocking_client(cluster) as client,
@@ -73,7 +78,7 @@ def test_missing_describe_permission_is_named() -> None:
 
 @pytest.mark.parametrize("api", [ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS])
 def test_brokers_before_3_0_do_not_support_it(api: ApiKey) -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.limit(api, None)
     with blocking_client(cluster) as client:
         admin, deadline = TransactionAdmin(client), client.deadline(10)
@@ -86,7 +91,7 @@ def test_brokers_before_3_0_do_not_support_it(api: ApiKey) -> None:
     assert caught.value.kafka_error == "UNSUPPORTED_VERSION"
 
 
-def listing(cluster: Coordination, *states: str, version: int = 2) -> None:
+def listing(cluster: ScriptedCoordinator, *states: str, version: int = 2) -> None:
     """Let each broker list an id of its own and one that all brokers list."""
     cluster.limit(ApiKey.LIST_TRANSACTIONS, VersionRange(0, version))
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, _: {
@@ -96,7 +101,7 @@ def listing(cluster: Coordination, *states: str, version: int = 2) -> None:
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_all_brokers_are_listed_and_the_pattern_applies_everywhere(version: int) -> None:
-    cluster = Coordination(nodes=3)
+    cluster = ScriptedCoordinator(nodes=3)
     listing(cluster, version=version)
     with blocking_client(cluster) as client:
         listed = TransactionAdmin(client).list(r"p/.*", client.deadline(10))
@@ -113,7 +118,7 @@ def test_all_brokers_are_listed_and_the_pattern_applies_everywhere(version: int)
 
 
 def test_pattern_is_applied_by_the_client_for_older_brokers() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     listing(cluster)
     usual = cluster.scripts[ApiKey.LIST_TRANSACTIONS]
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, request: (
@@ -125,7 +130,7 @@ def test_pattern_is_applied_by_the_client_for_older_brokers() -> None:
 
 
 def test_loading_coordinator_is_retried() -> None:
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     listing(cluster)
     usual, refusals = cluster.scripts[ApiKey.LIST_TRANSACTIONS], [14, 14]
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, request: (
@@ -136,7 +141,7 @@ def test_loading_coordinator_is_retried() -> None:
 
 
 def test_broker_that_left_the_cluster_is_not_waited_for() -> None:
-    cluster = Coordination(nodes=3)
+    cluster = ScriptedCoordinator(nodes=3)
     listing(cluster)
     usual = cluster.scripts[ApiKey.LIST_TRANSACTIONS]
 
@@ -153,7 +158,7 @@ def test_broker_that_left_the_cluster_is_not_waited_for() -> None:
 
 
 def test_broker_that_joins_meanwhile_is_queried() -> None:
-    cluster = Coordination(nodes=3)
+    cluster = ScriptedCoordinator(nodes=3)
     cluster.alive.discard(3)
     listing(cluster)
     usual = cluster.scripts[ApiKey.LIST_TRANSACTIONS]
@@ -171,7 +176,7 @@ def test_broker_that_joins_meanwhile_is_queried() -> None:
 
 
 def test_unreachable_broker_is_reported_after_the_deadline() -> None:
-    cluster = Coordination(nodes=2)
+    cluster = ScriptedCoordinator(nodes=2)
     listing(cluster)
     cluster.alive.discard(2)
     cluster.still_listed.add(2)
@@ -183,7 +188,7 @@ def test_unreachable_broker_is_reported_after_the_deadline() -> None:
 
 
 def test_producers_of_a_partition() -> None:
-    cluster = Coordination(nodes=2, topics={"t": 2})
+    cluster = ScriptedCoordinator(nodes=2, topics={"t": 2})
     states = {
         "producer_id": 7,
         "producer_epoch": 3,
@@ -221,7 +226,7 @@ def test_producers_of_a_partition() -> None:
 
 @pytest.mark.parametrize(("number", "error"), [(29, AuthorizationError), (3, UnknownTopicError)])
 def test_hidden_or_missing_topic(number: int, error: type[KafkaProdError]) -> None:
-    cluster = Coordination(topics={"other": 1})
+    cluster = ScriptedCoordinator(topics={"other": 1})
     cluster.metadata_errors["t"] = number
     with blocking_client(cluster) as client, pytest.raises(error) as caught:
         TransactionAdmin(client).describe_producers([TopicPartition("t", 0)], client.deadline(10))
@@ -255,7 +260,7 @@ def test_broker_that_started_meanwhile_lists_its_transactions() -> None:
 )
 def test_incomplete_list_is_an_error(api: ApiKey, response: dict[str, Any], text: str) -> None:
     """It must not count as a list without open transactions."""
-    cluster = Coordination()
+    cluster = ScriptedCoordinator()
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda *_: {}
     with blocking_client(cluster) as client:
         client.await_metadata(client.deadline(10))

@@ -11,47 +11,48 @@ from tests.support.harness.scripted import ScriptedCluster, code
 
 STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 LOST = -1000
-"""In place of an error code: the connection is cut."""
+"""In place of an error code: the connection is closed without a response."""
 
 
-class Coordination(ScriptedCluster):
-    """Broker 1, or the broker in `places`, coordinates an id; `codes` are the next responses."""
+class ScriptedCoordinator(ScriptedCluster):
+    """Broker 1, or the broker in `coordinators`, coordinates an id."""
 
     def __init__(self, nodes: int = 1, topics: dict[str, int] | None = None) -> None:
         super().__init__(nodes, topics)
-        self.places: dict[str, int] = {}
+        self.coordinators: dict[str, int] = {}
         self.moves: dict[str, deque[int]] = defaultdict(deque)
-        """Where an id is found the next times that it is looked up, before `places`."""
+        """The brokers in the next FindCoordinator responses for an id, before `coordinators`."""
         self.codes: dict[str, deque[int]] = defaultdict(deque)
-        """For the next requests about an id; then 0."""
+        """Error codes of the next responses for an id; 0 after them."""
         self.find_codes: dict[str, deque[int]] = defaultdict(deque)
+        """Error codes of the next FindCoordinator responses for an id; 0 after them."""
         self.scripts[ApiKey.FIND_COORDINATOR] = self._find
         self.scripts[ApiKey.INIT_PRODUCER_ID] = self._init
         self.scripts[ApiKey.END_TXN] = self._end
 
-    def will_answer(self, transactional_id: str, codes: Iterable[int]) -> None:
+    def queue_codes(self, transactional_id: str, codes: Iterable[int]) -> None:
         """Queue the next responses for an id."""
         self.codes[transactional_id].extend(codes)
 
-    def ended_at(self) -> list[tuple[int, str]]:
+    def end_txn_requests(self) -> list[tuple[int, str]]:
         """Return broker and id of each EndTxn request."""
         return [(node, end.transactional_id) for node, end in self.requests_for(ApiKey.END_TXN)]
 
     def _find(self, _node: int, request: Any) -> dict[str, Any]:
         keys = getattr(request, "coordinator_keys", None) or [request.key]
-        coordinators = [self._place(key) for key in keys]
+        coordinators = [self._coordinator(key) for key in keys]
         return (
             {"coordinators": coordinators}
             if hasattr(request, "coordinator_keys")
             else coordinators[0]
         )
 
-    def _place(self, key: str) -> dict[str, Any]:
+    def _coordinator(self, key: str) -> dict[str, Any]:
         failed = self.find_codes[key].popleft() if self.find_codes[key] else 0
         if failed:
             return code(failed) | {"key": key, "node_id": -1, "host": "", "port": -1}
         moves = self.moves[key]
-        node = moves.popleft() if moves else self.places.get(key, 1)
+        node = moves.popleft() if moves else self.coordinators.get(key, 1)
         return {"key": key, "node_id": node, "host": "127.0.0.1", "port": 40_000 + node}
 
     def _next(self, transactional_id: str) -> int:
