@@ -259,7 +259,7 @@ class GiveUp:
 
 
 @dataclass(frozen=True, slots=True)
-class AbortOurs:
+class AbortTasks:
     """The tasks' batch can no longer be decided: abort the tasks' open transactions."""
 
 
@@ -290,7 +290,7 @@ def next_commit_step(
 
 def next_abort_step(
     state: ScopeStateOf[T_co], write: BatchWrite
-) -> RollForward[T_co] | GiveUp | AbortOurs:
+) -> RollForward[T_co] | GiveUp | AbortTasks:
     """Return the next step of abort(). `state` was read after the last InitProducerId.
 
     An existing decision is rolled forward, because Spark calls abort() even if commit() raised an
@@ -300,7 +300,7 @@ def next_abort_step(
         return RollForward(state)
     new = sorted(write.nonces.difference(state.given_up))
     if not new or batch_verdict(state, write) in _NOTHING_TO_MARK:
-        return AbortOurs()
+        return AbortTasks()
     return GiveUp(replace(state, given_up=(*state.given_up, *new)[-MAX_GIVEN_UP:]))
 
 

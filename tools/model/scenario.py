@@ -15,7 +15,7 @@ from spark_kafka_sink.exactly_once import commit_outcome, decision_rules
 from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.decision_rules import (
-    AbortOurs,
+    AbortTasks,
     AlreadyDone,
     BatchVerdict,
     BatchWrite,
@@ -226,7 +226,7 @@ class Rules:
     ] = decision_rules.next_commit_step
     abort_reads: bool = True
     """abort() fences and reads the log if commit() might have run."""
-    abort_step: Callable[[State, BatchWrite], RollForward[Transaction] | GiveUp | AbortOurs] = (
+    abort_step: Callable[[State, BatchWrite], RollForward[Transaction] | GiveUp | AbortTasks] = (
         decision_rules.next_abort_step
     )
     end_txn_outcome: Callable[[int], commit_outcome.EndOutcome] = commit_outcome.end_txn_outcome

@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome
 from spark_kafka_sink.exactly_once.decision_rules import (
-    AbortOurs,
+    AbortTasks,
     AlreadyDone,
     BatchVerdict,
     BatchWrite,
@@ -222,7 +222,7 @@ def _changes(before: World, after: World) -> Iterator[str]:
 
 
 CommitStep = RollForward[Transaction] | Decide[Transaction] | AlreadyDone | RejectBatch
-AbortStep = RollForward[Transaction] | GiveUp | AbortOurs
+AbortStep = RollForward[Transaction] | GiveUp | AbortTasks
 
 
 _State = Callable[[State], State]
@@ -281,7 +281,7 @@ def _any_other(state: State, candidate: OrphanCandidate, given_up: frozenset[str
 
 def _leaves_no_mark(state: State, batch_write: BatchWrite) -> AbortStep:
     step = next_abort_step(state, batch_write)
-    return AbortOurs() if isinstance(step, GiveUp) else step
+    return AbortTasks() if isinstance(step, GiveUp) else step
 
 
 def _notes_nothing(

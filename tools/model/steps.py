@@ -347,7 +347,7 @@ def abort(turn: Turn) -> Successors:
     """Call InitProducerId for the scope's transactional ID if a decision might be in progress."""
     driver, world = turn.driver, turn.world
     if not (turn.context.rules.abort_reads and abort_needs_fence(complete=driver.complete)):
-        return [("Spark calls abort()", turn.now(pc=Pc.ABORT_OURS))]
+        return [("Spark calls abort()", turn.now(pc=Pc.ABORT_TASKS))]
     if not any(world.status_of(transaction) in UNFINISHED for transaction in driver.ours):
         return [("Spark calls abort(), with nothing open", turn.now(pc=Pc.ABORT_LOOK))]
     fenced = turn.on(world._replace(holder=turn.number)).now(pc=Pc.ABORT_READ)
@@ -422,7 +422,7 @@ def _ask_abort(turn: Turn) -> Turn:
             return turn.now(pc=Pc.ABORT_END, decided=decided, seen=None)
         case GiveUp(state=state):
             return turn.now(pc=Pc.GIVE_UP, seen=state)
-    return turn.now(pc=Pc.ABORT_OURS, seen=None)
+    return turn.now(pc=Pc.ABORT_TASKS, seen=None)
 
 
 STEPS: dict[Pc, Callable[[Turn], Successors]] = {
@@ -447,7 +447,7 @@ STEPS: dict[Pc, Callable[[Turn], Successors]] = {
     Pc.ABORT_END: abort_end,
     Pc.ABORT_DONE: abort_done,
     Pc.GIVE_UP: give_up,
-    Pc.ABORT_OURS: abort_ours,
+    Pc.ABORT_TASKS: abort_ours,
 }
 """Functions that execute a driver's next step. Drivers in final states have no next step."""
 _COMMIT = frozenset(

@@ -102,7 +102,7 @@ class Pc(StrEnum):
     ABORT_END = "abort: roll forward"
     ABORT_DONE = "abort: append done"
     GIVE_UP = "abort: mark what is given up"
-    ABORT_OURS = "abort: abort ours"
+    ABORT_TASKS = "abort: abort the tasks"
     FINISHED = "all batches are done"
     TORN = "stopped: torn"
 

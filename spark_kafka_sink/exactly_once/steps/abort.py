@@ -139,7 +139,7 @@ def _settle(
     """
     state = state_of(record)
     while not isinstance(
-        step := decision_rules.next_abort_step(state, write), decision_rules.AbortOurs
+        step := decision_rules.next_abort_step(state, write), decision_rules.AbortTasks
     ):
         if isinstance(step, decision_rules.RollForward):
             fates = () if record is None else record.fates

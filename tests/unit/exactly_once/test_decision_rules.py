@@ -9,7 +9,7 @@ from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.decision_rules import (
     MAX_GIVEN_UP,
-    AbortOurs,
+    AbortTasks,
     AlreadyDone,
     BatchVerdict,
     BatchWrite,
@@ -53,7 +53,7 @@ def batch_write(
 
 def abort_step(
     state: ScopeStateOf[Txn], write: BatchWrite
-) -> RollForward[Txn] | GiveUp | AbortOurs:
+) -> RollForward[Txn] | GiveUp | AbortTasks:
     return next_abort_step(state, write)
 
 
@@ -258,7 +258,7 @@ def test_takeover_requires_the_option_a_new_query_and_its_first_batch() -> None:
 def test_abort_keeps_decided_transactions() -> None:
     assert never_decided(DECIDED, ["a", "b", "c"]) == {"c"}
     assert never_decided(Done(QUERY, "7"), ["c"]) == {"c"}
-    assert next_abort_step(NoDecision(), batch_write("0")) == AbortOurs()
+    assert next_abort_step(NoDecision(), batch_write("0")) == AbortTasks()
     assert next_planning_step(Done(QUERY, "6")) is None
 
 
@@ -273,7 +273,7 @@ def test_abort_marks_abandoned_writes_and_commit_rejects_them() -> None:
         step = abort_step(state, ours)
         assert isinstance(step, GiveUp)
         assert step.state == replace(state, given_up=(*state.given_up, "n"))
-        assert next_abort_step(step.state, ours) == AbortOurs()
+        assert next_abort_step(step.state, ours) == AbortTasks()
     marked = Done(QUERY, "6", (), ("n", "m"))
     assert next_commit_step(marked, ours, OURS) == RejectBatch(BatchRejection.GIVEN_UP)
 
@@ -284,14 +284,14 @@ def test_decision_clears_the_marks_of_its_batch() -> None:
     assert step == Decide(DECIDED)
     late = BatchWrite(query=QUERY, batch="7", nonces=frozenset({"n"}))
     assert next_commit_step(DECIDED.to_done(), late, ()) == AlreadyDone()
-    assert next_abort_step(DECIDED.to_done(), late) == AbortOurs()
+    assert next_abort_step(DECIDED.to_done(), late) == AbortTasks()
 
 
 def test_batch_with_other_rows_is_rejected_and_aborted_without_a_mark() -> None:
     log = replace(DECIDED, rows=10).to_done()
     late = BatchWrite(query=QUERY, batch="7", nonces=frozenset({"n"}), rows=20, has_skipped=True)
     assert next_commit_step(log, late, ()) == RejectBatch(BatchRejection.OTHER_ROWS)
-    assert next_abort_step(log, late) == AbortOurs()
+    assert next_abort_step(log, late) == AbortTasks()
     step = next_commit_step(log, replace(late, batch="8", has_skipped=False), OURS)
     assert step == Decide(Decided(QUERY, "8", OURS, rows=20))
 
@@ -327,7 +327,7 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
     assert next_commit_step(done, again, ()) == AlreadyDone(existing)
     assert next_commit_step(existing, again, ()) == AlreadyDone()
     assert next_commit_step(existing, other, ()) == RejectBatch(BatchRejection.ANOTHER_WRITE)
-    assert abort_step(existing, other) == AbortOurs()
+    assert abort_step(existing, other) == AbortTasks()
 
 
 @pytest.mark.parametrize(
@@ -393,5 +393,5 @@ def test_batch_before_the_latest_of_an_unknown_query_is_rejected(
     assert batch_verdict(state, earlier) is verdict
     if verdict is BatchRejection.EARLIER_BATCH:
         assert batch_verdict(state, latest) is BatchVerdict.SKIP
-        assert abort_step(state, earlier) == AbortOurs()
+        assert abort_step(state, earlier) == AbortTasks()
     assert batch_verdict(NoDecision(), earlier) is BatchVerdict.WRITE

@@ -95,9 +95,9 @@ def _read_once(original: Function) -> Function:
 
 def _always_abort(_: Function) -> Function:
     def next_abort_step(state: Any, batch_write: Any) -> Any:
-        from spark_kafka_sink.exactly_once.decision_rules import AbortOurs
+        from spark_kafka_sink.exactly_once.decision_rules import AbortTasks
 
-        return AbortOurs()
+        return AbortTasks()
 
     return next_abort_step
 
