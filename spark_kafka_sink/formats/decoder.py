@@ -103,19 +103,19 @@ class _Decoder:
     def decode(self, record: ConsumerRecord) -> DecodedRecord:
         names = {f"__{part}_schema_id" for part in self._parts}
         decoded = {
-            "key": self._decoded("key", record.key, record),
-            "value": self._decoded("value", record.value, record),
+            "key": self._decode_part("key", record.key, record),
+            "value": self._decode_part("value", record.value, record),
             "headers": [header for header in record.headers if header[0] not in names],
         }
         return DecodedRecord(**{**record._asdict(), **decoded})
 
-    def _decoded(self, name: str, data: bytes | None, record: ConsumerRecord) -> Any:
+    def _decode_part(self, name: str, data: bytes | None, record: ConsumerRecord) -> Any:
         part = self._parts.get(name)
         if part is None or part.format is Format.RAW or data is None:
             return data
         try:
             header = dict(record.headers).get(f"__{name}_schema_id")
-            schema, payload = self._unframed(part, data, header)
+            schema, payload = self._remove_framing(part, data, header)
             return decode(part.format, schema, payload)
         except KafkaProdError:
             raise
@@ -126,7 +126,7 @@ class _Decoder:
                 hint=_HINT,
             ) from None
 
-    def _unframed(
+    def _remove_framing(
         self, part: PartFormat, data: bytes, header: bytes | None
     ) -> tuple[UnregisteredSchema | None, bytes]:
         """Return the schema of a key or value, and its payload without framing."""
@@ -142,9 +142,11 @@ class _Decoder:
             payload = after_indexes if header is None else data
         if self.registry is None:
             return self._known_schema(part), payload
-        return self._registered(self.registry, part.format, framing[1:length], indexes), payload
+        return self._registered_schema(
+            self.registry, part.format, framing[1:length], indexes
+        ), payload
 
-    def _registered(
+    def _registered_schema(
         self, registry: Registry, format_: Format, identifier: bytes, indexes: tuple[int, ...]
     ) -> UnregisteredSchema:
         key = (identifier, indexes)
@@ -179,12 +181,12 @@ def decode(format_: Format, schema: UnregisteredSchema | None, payload: bytes) -
     if format_.payload is Format.AVRO:
         if format_.has_registry and AvroSchema.parse(schema.text).kind == "bytes":
             return payload  # See `avro_encoder.compile_spec`.
-        return _avro(schema.text)(payload)
-    return _protobuf(schema.text, schema.message or "")(payload)
+        return _avro_reader(schema.text)(payload)
+    return _protobuf_reader(schema.text, schema.message or "")(payload)
 
 
 @lru_cache(maxsize=64)
-def _avro(schema: str) -> Callable[[bytes], Any]:
+def _avro_reader(schema: str) -> Callable[[bytes], Any]:
     library = import_extra("testing", "fastavro", _USER)
     declaration = json.loads(schema)
     parsed = library.parse_schema(declaration)
@@ -221,7 +223,7 @@ def _without_times(declaration: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
+def _protobuf_reader(schema: str, message: str) -> Callable[[bytes], Any]:
     import_extra("testing", "google.protobuf", _USER)
     from google.protobuf import descriptor_pool, message_factory
 
@@ -234,10 +236,10 @@ def _protobuf(schema: str, message: str) -> Callable[[bytes], Any]:
         pool.AddSerializedFile(make_loadable(file.data))
     type_ = pool.FindMessageTypeByName(message)
     kind = message_factory.GetMessageClass(type_)
-    return lambda payload: _plain(type_, kind.FromString(payload))
+    return lambda payload: _to_dict(type_, kind.FromString(payload))
 
 
-def _plain(type_: Any, message: Any) -> Any:
+def _to_dict(type_: Any, message: Any) -> Any:
     """Return a Protobuf message as a dict; timestamps, durations and wrappers are plain values."""
     if type_.full_name == "google.protobuf.Timestamp":
         return message.ToDatetime()
@@ -247,26 +249,26 @@ def _plain(type_: Any, message: Any) -> Any:
         return message.value
     has_field = type(message).HasField  # A field can have this name.
     return {
-        field.name: _plain_field(field, getattr(message, field.name))
+        field.name: _field_to_plain(field, getattr(message, field.name))
         if not field.has_presence or has_field(message, field.name)
         else None
         for field in type_.fields
     }
 
 
-def _plain_field(field: Any, value: Any) -> Any:
+def _field_to_plain(field: Any, value: Any) -> Any:
     inner = field.message_type
     if inner is not None and inner.GetOptions().map_entry:
         item = inner.fields_by_name["value"]
-        return {key: _plain_value(item, entry) for key, entry in value.items()}
+        return {key: _value_to_plain(item, entry) for key, entry in value.items()}
     if not field.has_presence and hasattr(value, "append"):  # The field is repeated.
-        return [_plain_value(field, item) for item in value]
-    return _plain_value(field, value)
+        return [_value_to_plain(field, item) for item in value]
+    return _value_to_plain(field, value)
 
 
-def _plain_value(field: Any, value: Any) -> Any:
+def _value_to_plain(field: Any, value: Any) -> Any:
     if field.message_type is not None:
-        return _plain(field.message_type, value)
+        return _to_dict(field.message_type, value)
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
         return value if known is None else known.name

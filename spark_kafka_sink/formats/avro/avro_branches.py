@@ -136,7 +136,7 @@ def member_branches(union: AvroSchema, column: ColumnType) -> list[tuple[int, Av
 
 def candidate_branches(union: AvroSchema, column: ColumnType) -> list[tuple[int, AvroSchema]]:
     """Return all branches except null; for a struct, the records that the schema selects."""
-    selected = union.selected(union.branches) if column.kind is ColumnKind.STRUCT else []
+    selected = union.selected_records(union.branches) if column.kind is ColumnKind.STRUCT else []
     branches = [pair for pair in enumerate(union.branches) if pair[1].kind != "null"]
     return [pair for pair in branches if pair[1] in selected] or branches
 
@@ -153,9 +153,9 @@ def _ambiguous_error(column: ColumnType, records: Sequence[AvroSchema]) -> Colum
 def closeness(schema: AvroSchema, column: ColumnType) -> Closeness | None:
     """Return how close a type is to a column's type, or None if it cannot represent the column."""
     key = id(schema.json), schema.namespace, id(column)
-    if key not in schema.fits:
-        schema.fits[key] = _closeness(schema, column)
-    fit: Closeness | None = schema.fits[key]
+    if key not in schema.known_closeness:
+        schema.known_closeness[key] = _closeness(schema, column)
+    fit: Closeness | None = schema.known_closeness[key]
     return fit
 
 

@@ -130,7 +130,9 @@ def _field_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     if schema.kind != "union":
         return partial(write_required, _type_writer(schema, column), column.path)
     if column.kind in (ColumnKind.STRUCT, ColumnKind.NULL):
-        schema.written.update(branch.full_name for branch in schema.selected(schema.branches))
+        schema.written_records.update(
+            branch.full_name for branch in schema.selected_records(schema.branches)
+        )
     kinds = [branch.kind for branch in schema.branches]
     writers = [
         (varint(index), _type_writer(branch, column))
@@ -200,7 +202,7 @@ def _type_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
 
 
 def _record_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
-    schema.written.add(schema.full_name)
+    schema.written_records.add(schema.full_name)
     columns = {child.name: (index, child) for index, child in enumerate(column.children)}
     fields: list[tuple[int, CellWriter] | bytes] = []
     for name, type_, declared in schema.fields:

@@ -59,9 +59,10 @@ class AvroSchema:
         record: full or simple names of the records to choose in unions, separated by commas; None
             to choose by columns.
         is_exact: True if values that would lose digits do not fit.
-        written: full names of the records that the columns choose, or could choose with null.
-        fits: what `avro_branches.closeness` has returned for parts of the schema, by the identities
-            of a declaration and a column; recursive unions match the same ones at each level.
+        written_records: full names of the records that the columns choose, or could choose with
+            null.
+        known_closeness: results of `avro_branches.closeness`, by the identities of a declaration
+            and a column; recursive unions match the same ones at each level.
     """
 
     json: Any
@@ -69,8 +70,10 @@ class AvroSchema:
     names: Mapping[str, AvroSchema]
     record: str | None = None
     is_exact: bool = False
-    written: set[str] = field(default_factory=set, repr=False, compare=False)
-    fits: dict[tuple[int, str, int], Any] = field(default_factory=dict, repr=False, compare=False)
+    written_records: set[str] = field(default_factory=set, repr=False, compare=False)
+    known_closeness: dict[tuple[int, str, int], Any] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
     def parse(cls, text: str, record: str | None = None) -> AvroSchema:
@@ -86,7 +89,7 @@ class AvroSchema:
         _declare(schema, names, choices)
         choices.extend(schema.branches)
         for name in _names(record):
-            if not replace(schema, record=name).selected(choices):
+            if not replace(schema, record=name).selected_records(choices):
                 known = ", ".join(sorted({child.full_name for child in choices if child.is_record}))
                 raise ConfigError(
                     f"the Avro schema has no record {name!r} as its type or in a union",
@@ -159,7 +162,7 @@ class AvroSchema:
             for declared in self.json["fields"]
         )
 
-    def selected(self, schemas: Sequence[AvroSchema]) -> list[AvroSchema]:
+    def selected_records(self, schemas: Sequence[AvroSchema]) -> list[AvroSchema]:
         """Return the records that `record` names, by their full or otherwise simple names."""
         names = {schema.full_name: schema for schema in schemas if schema.is_record}
         selected: list[AvroSchema] = []
@@ -175,7 +178,7 @@ class AvroSchema:
             ConfigError: no column is written to a record with this name.
         """
         for name in _names(self.record):
-            if not any(name in (full, full.rpartition(".")[2]) for full in self.written):
+            if not any(name in (full, full.rpartition(".")[2]) for full in self.written_records):
                 raise ConfigError(
                     f"value.schema.name (for the key, key.schema.name) has no effect: no column is "
                     f"written to a union with the record {name!r}",

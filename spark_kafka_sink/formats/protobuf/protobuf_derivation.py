@@ -94,7 +94,7 @@ def _encode_message(column: ColumnType, name: str, full_name: str, versions: Ver
     )
     for child in sorted(column.children, key=lambda child: numbered.numbers[child.name]):
         _NAMES.check(child)
-        inner = versions.of_field(child.name) if child.name in numbered.known else Versions()
+        inner = versions.of_field(child.name) if child.name in numbered.kept_fields else Versions()
         type_, below = _declare_field(child, full_name, _unused(child.name, used), inner)
         number = numbered.numbers[child.name]
         field = sized_field(1, child.name.encode()) + number_field(3, number) + type_

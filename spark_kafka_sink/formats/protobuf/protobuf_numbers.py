@@ -39,13 +39,13 @@ class Numbering:
 
     Attributes:
         numbers: the number of each field.
-        known: the fields that have the number of an earlier version.
+        kept_fields: the fields that have the number of an earlier version.
         reserved: ranges of numbers, each with its end excluded.
         reserved_names: names of fields that the message no longer has.
     """
 
     numbers: dict[str, int]
-    known: frozenset[str]
+    kept_fields: frozenset[str]
     reserved: list[tuple[int, int]]
     reserved_names: list[str]
 
@@ -99,7 +99,7 @@ def assign_field_numbers(types: Mapping[str, FieldType], versions: Versions) -> 
             free = _without(latest.reserved, numbers.values())
             number = _former_number(name, types[name], versions, free)
             numbers |= {} if number is None else {name: number}
-    known = frozenset(numbers)
+    kept_fields = frozenset(numbers)
     unused = _unused(latest)
     for name in types:
         if name not in numbers:
@@ -108,7 +108,7 @@ def assign_field_numbers(types: Mapping[str, FieldType], versions: Versions) -> 
     names = {*latest.reserved_names, *(field.name for field in dropped)} - types.keys()
     ranges = [*latest.reserved, *((field.number, field.number + 1) for field in dropped)]
     reserved = _merged(_without(ranges, numbers.values()))
-    return Numbering(numbers, known, reserved, sorted(names))
+    return Numbering(numbers, kept_fields, reserved, sorted(names))
 
 
 def _former_number(

@@ -120,7 +120,7 @@ def _slice(data: memoryview, start: int, end: int) -> memoryview:
 
 def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
     """Return a reader for strings (if `text` is True) or for bytes, which are not copied."""
-    take = _text if text else _slice
+    convert = _text if text else _slice
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
         length, start = length_of(data, at)
@@ -131,7 +131,7 @@ def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
         end = start + length
         if end > len(data):
             raise ProtocolError(f"invalid length: {length}, {len(data) - start} bytes left")
-        return take(data, start, end), end
+        return convert(data, start, end), end
 
     return read
 

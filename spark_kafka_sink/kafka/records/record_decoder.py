@@ -333,7 +333,7 @@ def decode_batch(batch: bytes | memoryview) -> Iterator[Record]:
     section, at = records_section(batch, header), 0
     for _ in range(header.record_count):
         size, at = read_varint(section, at)
-        yield _read_record(_take(section, at, size), header)
+        yield _read_record(_checked_slice(section, at, size), header)
         at += size
     if at != len(section):
         raise ProtocolError(
@@ -378,10 +378,14 @@ def _read_header_key(body: memoryview, position: int) -> tuple[str, int]:
 
 def _read_nullable(body: memoryview, position: int) -> tuple[bytes | None, int]:
     size, position = read_varint(body, position)
-    return (None, position) if size == -1 else (bytes(_take(body, position, size)), position + size)
+    return (
+        (None, position)
+        if size == -1
+        else (bytes(_checked_slice(body, position, size)), position + size)
+    )
 
 
-def _take(data: memoryview, position: int, size: int) -> memoryview:
+def _checked_slice(data: memoryview, position: int, size: int) -> memoryview:
     if size < 0 or position + size > len(data):
         raise ProtocolError(f"invalid record field size: {size}, {len(data) - position} bytes left")
     return data[position : position + size]

@@ -80,7 +80,7 @@ def read_jks(content: bytes, password: str | None) -> JksStore:
     """
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
     reader = _JksReader(body)
-    if reader.take(4) != MAGIC or (version := reader.int32()) not in {1, 2}:
+    if reader.read_bytes(4) != MAGIC or (version := reader.read_int32()) not in {1, 2}:
         raise JksFormatError
     if password is not None:
         expected = _sha1(_as_java(password) + _WHITENER + body)
@@ -88,14 +88,14 @@ def read_jks(content: bytes, password: str | None) -> JksStore:
             raise JksPasswordError
     keys: list[JksKey] = []
     certificates: list[bytes] = []
-    for _ in range(reader.int32()):
-        tag, alias, _date = reader.int32(), reader.text(), reader.take(8)
+    for _ in range(reader.read_int32()):
+        tag, alias, _date = reader.read_int32(), reader.read_text(), reader.read_bytes(8)
         if tag == _KEY:
-            encrypted = reader.block()
-            chain = tuple(reader.certificate(version) for _ in range(reader.int32()))
+            encrypted = reader.read_block()
+            chain = tuple(reader.read_certificate(version) for _ in range(reader.read_int32()))
             keys.append(JksKey(alias, encrypted, chain))
         elif tag == _CERTIFICATE:
-            certificates.append(reader.certificate(version))
+            certificates.append(reader.read_certificate(version))
         else:
             raise JksFormatError
     return JksStore(tuple(keys), tuple(certificates))
@@ -105,25 +105,27 @@ class _JksReader:
     def __init__(self, body: bytes) -> None:
         self._rest = BytesIO(body)
 
-    def take(self, size: int) -> bytes:
+    def read_bytes(self, size: int) -> bytes:
         taken = self._rest.read(size) if size >= 0 else b""
         if len(taken) != size:
             raise JksFormatError
         return taken
 
-    def int32(self) -> int:
-        return int(struct.unpack(">i", self.take(4))[0])
+    def read_int32(self) -> int:
+        return int(struct.unpack(">i", self.read_bytes(4))[0])
 
-    def block(self) -> bytes:
-        return self.take(self.int32())
+    def read_block(self) -> bytes:
+        return self.read_bytes(self.read_int32())
 
-    def text(self) -> str:
-        return self.take(struct.unpack(">H", self.take(2))[0]).decode("utf-8", "replace")
+    def read_text(self) -> str:
+        return self.read_bytes(struct.unpack(">H", self.read_bytes(2))[0]).decode(
+            "utf-8", "replace"
+        )
 
-    def certificate(self, version: int) -> bytes:
+    def read_certificate(self, version: int) -> bytes:
         if version > 1:
-            self.text()
-        return self.block()
+            self.read_text()
+        return self.read_block()
 
 
 def _octets_after(der: bytes, algorithm: bytes) -> bytes:
