@@ -143,19 +143,27 @@ def test_new_leader_receives_one_batch_first() -> None:
         assert log_of(sim) == values
 
 
-@pytest.mark.parametrize("refused", [19, 45, 59, 13])
-def test_batch_overtaken_by_a_later_one_is_not_written_after_it(refused: int) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.not_enough_replicas,
+        ErrorCode.out_of_order_sequence_number,
+        ErrorCode.unknown_producer_id,
+        ErrorCode.network_exception,
+    ],
+)
+def test_batch_overtaken_by_a_later_one_is_not_written_after_it(code: int) -> None:
     """A broker that loses the producer state accepts any batch as the next one."""
     with world(brokers(since_2_5=True), max_in_flight_requests_per_connection=3) as sim:
         values = sim.send_batches(2)
         sim.finish()
-        sim.fault(None, Fault(error=refused), Fault(forget=True))
+        sim.fault(None, Fault(error=code), Fault(forget=True))
         values += sim.send_batches(3)
         sim.steps(12)
         forgotten(sim)  # so that the broker would also accept the rejected batch
         with pytest.raises(DeliveryError) as caught:
             sim.finish()
-        assert "out of order" in str(caught.value) or refused == 45
+        assert "out of order" in str(caught.value) or code == ErrorCode.out_of_order_sequence_number
         assert log_of(sim) == values[:9] + values[12:]
         assert sim.statuses()[DeliveryStatus.NOT_PERSISTED] == 3
         sim.check_accounting()
@@ -164,13 +172,13 @@ def test_batch_overtaken_by_a_later_one_is_not_written_after_it(refused: int) ->
 # Ways in which a batch can end without being in a log, before the next session starts.
 
 
-def refused_last(sim: World) -> int:
+def rejected_last(sim: World) -> int:
     sim.fault(None, Fault(error=ErrorCode.invalid_record, extra=NAMED))
     sim.send_batches(2)
     return 1
 
 
-def all_refused_last(sim: World) -> int:
+def all_rejected_last(sim: World) -> int:
     sim.fault(None, Fault(error=ErrorCode.invalid_timestamp))
     sim.send([b"1"])
     sim.steps(3)
@@ -208,7 +216,7 @@ def halved(sim: World) -> int:
     return 1
 
 
-def refused_behind_a_retry(sim: World) -> int:
+def rejected_behind_a_retry(sim: World) -> int:
     sim.fault(
         None,
         Fault(error=ErrorCode.not_enough_replicas),
@@ -222,12 +230,12 @@ def refused_behind_a_retry(sim: World) -> int:
 @pytest.mark.parametrize(
     "ends",
     [
-        refused_last,
-        all_refused_last,
+        rejected_last,
+        all_rejected_last,
         denied,
         denied_during_retry,
         halved,
-        refused_behind_a_retry,
+        rejected_behind_a_retry,
     ],
 )
 @BROKERS
@@ -281,7 +289,7 @@ def test_session_after_the_last_epoch_gets_a_new_producer_id() -> None:
 
 def random_fault(random: Random) -> Fault | None:
     """Return a fault for a Produce request, or None in more than half of the cases."""
-    kind = random.choice(["none"] * 6 + ["clear", "unclear", "lost", "refused", "forget"])
+    kind = random.choice(["none"] * 6 + ["clear", "unclear", "lost", "rejected", "forget"])
     forget = random.random() < 0.2
     match kind:
         case "clear":
@@ -296,7 +304,7 @@ def random_fault(random: Random) -> Fault | None:
             )
         case "lost":
             return Fault(lose=True, error=random.choice([None, ErrorCode.none]), forget=forget)
-        case "refused":
+        case "rejected":
             return Fault(
                 error=random.choice([ErrorCode.invalid_record, ErrorCode.invalid_timestamp]),
                 extra=NAMED,

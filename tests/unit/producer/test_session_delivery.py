@@ -5,17 +5,11 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import ColumnError, RecordTooLargeError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from tests.support.harness.fake import FakeCluster, Fault
-from tests.support.harness.world import World, world
+from tests.support.harness.world import world
 
 PERSISTED, SENT = DeliveryStatus.PERSISTED, DeliveryStatus.SENT
-
-
-def sequences(sim: World, partition: int = 0) -> list[tuple[int, int, int]]:
-    headers = map(BatchHeader.parse, sim.cluster.logs["t", partition].batches)
-    return [(h.producer_epoch, h.base_sequence, h.record_count) for h in headers]
 
 
 def test_records_arrive_in_order_with_gapless_sequences() -> None:
@@ -23,7 +17,7 @@ def test_records_arrive_in_order_with_gapless_sequences() -> None:
         values = sim.send_batches(7)
         sim.finish()
         assert sim.cluster.logs["t", 0].values() == values
-        assert sequences(sim) == [(0, 3 * number, 3) for number in range(7)]
+        assert sim.cluster.logs["t", 0].sequences() == [(0, 3 * number, 3) for number in range(7)]
         assert sim.statuses() == {PERSISTED: 21}
         sim.check_accounting()
 
@@ -71,7 +65,7 @@ def test_first_batch_of_a_partition_is_sent_alone() -> None:
         assert len(sim.cluster.seen) == 1
         sim.cluster.release()
         sim.finish()
-        assert sequences(sim) == [(0, 0, 3), (0, 3, 3), (0, 6, 3), (0, 9, 3)]
+        assert sim.cluster.logs["t", 0].sequences() == [(0, 0, 3), (0, 3, 3), (0, 6, 3), (0, 9, 3)]
 
 
 def test_request_has_one_batch_per_partition_and_respects_its_size() -> None:
@@ -110,7 +104,7 @@ def test_acks_1_has_no_sequences() -> None:
     with world(acks="1") as sim:
         sim.send_batches(2)
         sim.finish()
-        assert sequences(sim) == [(-1, -1, 3), (-1, -1, 3)]
+        assert sim.cluster.logs["t", 0].sequences() == [(-1, -1, 3), (-1, -1, 3)]
         assert ApiKey.INIT_PRODUCER_ID not in {api for _, api in sim.cluster.requests}
         assert sim.statuses() == {PERSISTED: 6}
 

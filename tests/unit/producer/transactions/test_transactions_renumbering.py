@@ -41,14 +41,6 @@ def log(sim: World) -> list[bytes | None]:
     return sim.cluster.logs["t", 0].values()[1:]
 
 
-def sequences(sim: World) -> list[tuple[int, int, int]]:
-    """Return epoch, first sequence and record count of the batches in the log."""
-    headers = map(BatchHeader.parse, sim.cluster.logs["t", 0].batches)
-    return [
-        (header.producer_epoch, header.base_sequence, header.record_count) for header in headers
-    ]
-
-
 @pytest.mark.parametrize("position", range(5))
 @pytest.mark.parametrize("rejection", [REJECTED, ALL_REJECTED], ids=["some", "all"])
 def test_remaining_batches_follow_without_a_gap(
@@ -62,7 +54,7 @@ def test_remaining_batches_follow_without_a_gap(
     assert log(sim) == [value for at, value in enumerate(values) if at not in bad]
     assert sim.cluster.logs["dead", 0].values() == [values[at] for at in bad]
     expected = 0
-    for epoch, sequence, records in sequences(sim):
+    for epoch, sequence, records in sim.cluster.logs["t", 0].sequences():
         assert (epoch, sequence) == (0, expected)
         expected += records
     assert sim.session.transaction is not None
@@ -78,7 +70,7 @@ def test_first_batch_of_a_transaction_is_rejected() -> None:
         values = sim.send_batches(4)
         sim.finish()
         assert cluster.logs["t", 0].values() == [values[0], *values[2:]]
-        assert [sequence for _, sequence, _ in sequences(sim)] == [0, 2, 5, 8]
+        assert [sequence for _, sequence, _ in sim.cluster.logs["t", 0].sequences()] == [0, 2, 5, 8]
 
 
 def test_several_rejections_in_flight(sim: World) -> None:
@@ -88,7 +80,7 @@ def test_several_rejections_in_flight(sim: World) -> None:
     assert len(log(sim)) + len(sim.cluster.logs["dead", 0].values()) == len(values)
     assert log(sim) == [value for value in values if value in log(sim)]
     expected = 0
-    for epoch, sequence, records in sequences(sim):
+    for epoch, sequence, records in sim.cluster.logs["t", 0].sequences():
         assert (epoch, sequence) == (0, expected)
         expected += records
 
@@ -137,7 +129,7 @@ def test_halves_keep_their_sequences(sim: World, code: int) -> None:
     values = sim.send_batches(5)
     sim.finish()
     assert log(sim) == values
-    assert {epoch for epoch, _, _ in sequences(sim)} == {0}
+    assert {epoch for epoch, _, _ in sim.cluster.logs["t", 0].sequences()} == {0}
 
 
 def test_recreated_topic_fails_the_transaction() -> None:
