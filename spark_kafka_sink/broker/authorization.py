@@ -108,13 +108,15 @@ class _Authorizer:
         if denied is not None:
             return self._reject_request(denied)
         items = (
-            request_shapes.items_of(self._api, context.request) if self._api in OF_ITEMS else None
+            request_shapes.item_shape_of(self._api, context.request)
+            if self._api in OF_ITEMS
+            else None
         )
         if items is not None:
-            return self._without_items(items)
+            return self._handle_allowed_items(items)
         shape = request_shapes.BY_PARTITION.get(self._api)
         if self._api in OF_PARTITIONS and shape and getattr(context.request, shape.topics, None):
-            return self._without_partitions()
+            return self._handle_allowed_partitions()
         return self._handler.handle(context)
 
     def _first_denied(self, operations: Iterable[RequiredOperation]) -> RequiredOperation | None:
@@ -144,7 +146,7 @@ class _Authorizer:
         about = {"error_message": rejection.message, REASON: self._reason(denied)}
         return {**failed, **about, **_NOTHING.get(api, {})}
 
-    def _without_partitions(self) -> HandlerResult:
+    def _handle_allowed_partitions(self) -> HandlerResult:
         context, operation = self._context, OF_PARTITIONS[self._api]
         shape = _rejecting(self._api)
 
@@ -153,7 +155,9 @@ class _Authorizer:
             required = RequiredOperation(operation, ResourceType.TOPIC, name or "")
             return name is not None and self._first_denied((required,)) is not None
 
-        allowed_request, denied_request = request_shapes.split(shape, context.request, is_denied)
+        allowed_request, denied_request = request_shapes.split_request(
+            shape, context.request, is_denied
+        )
         if not getattr(denied_request, shape.topics):
             return self._handler.handle(context)
         if self._api == ApiKey.PRODUCE and context.request.acks == 0:
@@ -170,7 +174,7 @@ class _Authorizer:
             return add({shape.response_topics: []})
         return self._call_handler(context._replace(request=allowed_request), add)
 
-    def _without_items(self, shape: ItemShape) -> HandlerResult:
+    def _handle_allowed_items(self, shape: ItemShape) -> HandlerResult:
         context = self._context
         allowed, rejected = [], []
         for item in getattr(context.request, shape.items):

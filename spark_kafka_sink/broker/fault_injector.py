@@ -176,7 +176,7 @@ class FaultInjector:
                 RequestPartition(context.topic_name(item), shape.index_of(partition))
             )
 
-        remaining, failed_request = request_shapes.split(shape, context.request, is_failed)
+        remaining, failed_request = request_shapes.split_request(shape, context.request, is_failed)
         add = request_shapes.failed_adder(shape, failed_request, _code(fault.value))
         if not getattr(remaining, shape.topics):
             channel.send(add({shape.response_topics: []}))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import TopicError
+from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.kafka.protocol.frame import RecordBuffers
 from spark_kafka_sink.kafka.protocol.messages import FieldValues
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -196,14 +196,14 @@ def unknown_topic(item: Any) -> ErrorCode:
     return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
 
 
-def items_of(api: int, request: Any) -> ItemShape | None:
+def item_shape_of(api: int, request: Any) -> ItemShape | None:
     """Return the shape of a request that lists items, or None for other requests."""
     return next(
         (shape for shape in BY_ITEM.get(api, ()) if getattr(request, shape.items, None)), None
     )
 
 
-def split(
+def split_request(
     shape: PartitionShape, request: Any, is_failed: Callable[[Any, Any], bool]
 ) -> tuple[Any, Any]:
     """Split a request into two requests: one without and one with the failed partitions.

@@ -14,8 +14,9 @@ from spark_kafka_sink.broker.cluster.elections import Elections
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
 from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeSockets
 from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
+from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
-from spark_kafka_sink.broker.cluster.topics import TopicError, Topics, TopicSpec
+from spark_kafka_sink.broker.cluster.topics import Topics, TopicSpec
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets

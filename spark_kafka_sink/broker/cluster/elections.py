@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import TopicError, Topics
+from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.common.errors import KafkaProdError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.broker.cluster.nodes import NodeControl
+    from spark_kafka_sink.broker.cluster.topics import Topics
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.broker.cluster.replica_placer import ReplicaPlacer
+from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.topic_config import Layer, TopicConfig, problem_with
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from uuid import UUID
 
     from spark_kafka_sink.broker.cluster.topic_store import TopicStore
@@ -30,75 +32,9 @@ DEFAULT = -1
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaPlacer:
-    """The registered nodes of the cluster, and the nodes that can lead partitions."""
-
-    registered: Sequence[int]
-    active: Collection[int]
-
-    def problem_with(self, replicas: Sequence[int], size: int | None) -> str | None:
-        """Return why a partition cannot have these replicas, or None if it can.
-
-        `size` is the expected number of replicas, or None to skip this check.
-        """
-        if not replicas:
-            return "The manual partition assignment includes an empty replica list."
-        for node in sorted(replicas):
-            if node not in self.registered:
-                return (
-                    f"The manual partition assignment includes broker {node}, but no such broker "
-                    "is registered."
-                )
-            if replicas.count(node) > 1:
-                return f"The manual partition assignment includes the broker {node} more than once."
-        if size is not None and len(replicas) != size:
-            return (
-                f"The manual partition assignment includes a partition with {len(replicas)} "
-                f"replica(s), but the others have {size}."
-            )
-        return None
-
-    def problem_with_new(self, replicas: Sequence[int], size: int | None) -> str | None:
-        """Return why a new partition cannot have these replicas, or None if it can.
-
-        At least one replica of a new partition must be active.
-        """
-        problem = self.problem_with(replicas, size)
-        if problem is None and not self.active_of(replicas):
-            return "All brokers specified in the manual partition assignment are fenced."
-        return problem
-
-    def active_of(self, replicas: Sequence[int]) -> list[int]:
-        """Return the replicas that are on active nodes."""
-        return [node for node in replicas if node in self.active]
-
-    def assign(self, index: int, replication_factor: int) -> list[int]:
-        """Return a partition's replicas: active nodes in turn, and inactive nodes if necessary."""
-        active = [node for node in self.registered if node in self.active]
-        turn = [active[(index + step) % len(active)] for step in range(len(active))]
-        return [*turn, *(node for node in self.registered if node not in self.active)][
-            :replication_factor
-        ]
-
-
 def is_topic_name(name: str) -> bool:
     """Return True if the name is valid for a topic (Kafka's Topic.validate)."""
     return name not in {".", ".."} and _NAME.fullmatch(name) is not None
-
-
-class TopicError(Exception):
-    """A topic cannot be created, found or changed.
-
-    Args:
-        code: Kafka's error code.
-        message: a description of the problem, for the response.
-    """
-
-    def __init__(self, code: ErrorCode, message: str = "") -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,16 +71,16 @@ class Topics:
     _forget_offsets: Callable[[str], None]
     _by_name: dict[str, Topic] = field(default_factory=dict, init=False)
     _by_id: dict[UUID, Topic] = field(default_factory=dict, init=False)
-    _brokers: ReplicaPlacer = field(init=False)
+    _placer: ReplicaPlacer = field(init=False)
 
     def __post_init__(self, nodes: list[int]) -> None:
-        self._brokers = ReplicaPlacer(tuple(nodes), frozenset(nodes))
+        self._placer = ReplicaPlacer(tuple(nodes), frozenset(nodes))
         for topic in self.store.load(nodes, self._broker_layers):
             self._by_name[topic.name] = self._by_id[topic.id] = topic
 
     def set_nodes(self, nodes: list[int]) -> None:
         """Set the active nodes, from which the leaders of new partitions are chosen."""
-        self._brokers = replace(self._brokers, active=frozenset(nodes))
+        self._placer = replace(self._placer, active=frozenset(nodes))
 
     def all(self) -> list[Topic]:
         """Return all topics, ordered by name."""
@@ -181,19 +117,19 @@ class Topics:
             )
         if new.name in self._by_name:
             raise TopicError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
-        if new.assignments and (problem := _check_assignments(new, self._brokers)):
+        if new.assignments and (problem := _check_assignments(new, self._placer)):
             raise problem
         if new.partitions != DEFAULT and new.partitions < 1:
             raise TopicError(
                 ErrorCode.invalid_partitions, "Number of partitions must be larger than 0."
             )
         if new.replication_factor != DEFAULT and not (
-            1 <= new.replication_factor <= len(self._brokers.registered)
+            1 <= new.replication_factor <= len(self._placer.registered)
         ):
             raise TopicError(
                 ErrorCode.invalid_replication_factor,
                 f"Unable to replicate the partition {new.replication_factor} time(s): "
-                f"{len(self._brokers.registered)} broker(s) are registered.",
+                f"{len(self._placer.registered)} broker(s) are registered.",
             )
         if wrong := problem_with(new.configs):
             raise TopicError(ErrorCode.invalid_config, wrong)
@@ -244,7 +180,7 @@ class Topics:
 
     def problem_with_replicas(self, replicas: Sequence[int]) -> str | None:
         """Return why a partition cannot be moved to these nodes, or None if it can."""
-        return self._brokers.problem_with(replicas, None)
+        return self._placer.problem_with(replicas, None)
 
     def check_replicas(self, topic: Topic, replicas: Sequence[int]) -> None:
         """Check that a new partition of a topic can have these replicas.
@@ -252,7 +188,7 @@ class Topics:
         Raises:
             TopicError: the replicas are invalid, or no replica is active.
         """
-        if problem := self._brokers.problem_with_new(replicas, topic.replication_factor):
+        if problem := self._placer.problem_with_new(replicas, topic.replication_factor):
             raise TopicError(ErrorCode.invalid_replica_assignment, problem)
 
     def add_partitions(
@@ -297,9 +233,9 @@ class Topics:
         )
         assigned = new.assignments.get(index)
         replicas = (
-            self._brokers.assign(index, replication_factor) if assigned is None else list(assigned)
+            self._placer.assign(index, replication_factor) if assigned is None else list(assigned)
         )
-        active = self._brokers.active_of(replicas)
+        active = self._placer.active_of(replicas)
         partition = Partition(
             topic=new.name,
             index=index,
@@ -327,7 +263,7 @@ class Topics:
             self._forget_offsets(topic.name)
 
 
-def _check_assignments(new: TopicSpec, brokers: ReplicaPlacer) -> TopicError | None:
+def _check_assignments(new: TopicSpec, placer: ReplicaPlacer) -> TopicError | None:
     """Return an error if manual assignments are invalid, as in ReplicationControlManager."""
     if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
         return TopicError(
@@ -341,6 +277,6 @@ def _check_assignments(new: TopicSpec, brokers: ReplicaPlacer) -> TopicError | N
         )
     size = len(new.assignments[0])
     for replicas in new.assignments.values():
-        if problem := brokers.problem_with_new(replicas, size):
+        if problem := placer.problem_with_new(replicas, size):
             return TopicError(ErrorCode.invalid_replica_assignment, problem)
     return None

@@ -30,7 +30,8 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import topic_config
 from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
-from spark_kafka_sink.broker.cluster.topics import TopicError, is_topic_name
+from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.topics import is_topic_name
 from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigSource, ConfigType, Setting
 

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import TopicError
+from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, operations_on

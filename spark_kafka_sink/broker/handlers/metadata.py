@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import TopicError, TopicSpec
+from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType

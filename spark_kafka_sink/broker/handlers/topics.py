@@ -34,7 +34,8 @@ from typing import TYPE_CHECKING, Any
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.cluster.topics import TopicError, TopicSpec
+from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.request_shapes import name_of, unknown_topic
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
 

@@ -97,21 +97,21 @@ class EventLoop:
     _requests: RequestThread | None
     _injector: RequestInjector
     _dispatcher: Dispatcher = field(init=False)
-    _stopping: bool = field(default=False, init=False)
+    _is_stopping: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._dispatcher = Dispatcher(self._cluster, self._sockets)
 
     def stop(self) -> None:
         """Stop the loop, without waiting until it has stopped."""
-        self._stopping = True
+        self._is_stopping = True
         self._sockets.call_soon(lambda: None)
 
     def run(self) -> None:
         """Serve until `stop` is called, then close all sockets."""
         self._sockets.thread = threading.get_ident()
         try:
-            while not self._stopping:
+            while not self._is_stopping:
                 self._safe_turn()
         finally:
             if self._requests is not None:

@@ -35,7 +35,7 @@ class RequestThread:
     def __init__(self, lock: StateLock) -> None:
         self.lock = lock
         self._queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._stopping = False
+        self._is_stopping = False
         self._thread: threading.Thread | None = None
 
     def start(self, cluster: Cluster) -> None:
@@ -56,14 +56,14 @@ class RequestThread:
 
     def stop(self) -> None:
         """Discard the queued functions, and wait for the running function to complete."""
-        self._stopping = True
+        self._is_stopping = True
         self._queue.put(lambda: None)
         if self._thread is not None:
             self._thread.join(STOP_S)
 
     def _run(self, cluster: Cluster) -> None:
         wait = 0.0
-        while not self._stopping:
+        while not self._is_stopping:
             job = self._next(wait)
             with self.lock:
                 self._safely(job)

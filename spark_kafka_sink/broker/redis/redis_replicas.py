@@ -63,7 +63,7 @@ class RedisReplicas:
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     # Guarded by `_changed`, like the contents of `LogReplication`:
     _waiting: set[LogReplication] = field(default_factory=set, init=False)
-    _stopping: bool = field(default=False, init=False)
+    _is_stopping: bool = field(default=False, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def request(self, log: LogReplication, offset: int) -> bool:
@@ -88,7 +88,7 @@ class RedisReplicas:
     def close(self) -> None:
         """Stop the thread and close the connection."""
         with self._changed:
-            self._stopping = True
+            self._is_stopping = True
             self._changed.notify()
         if self._thread is not None:
             self._thread.join(STOP_S)
@@ -108,8 +108,8 @@ class RedisReplicas:
     def _next(self) -> dict[LogReplication, int] | None:
         """Wait for requests and return their offsets, or None after `close`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping or self._waiting)
-            return None if self._stopping else {log: log.requested for log in self._waiting}
+            self._changed.wait_for(lambda: self._is_stopping or self._waiting)
+            return None if self._is_stopping else {log: log.requested for log in self._waiting}
 
     def _wait(self) -> bool:
         commands = [("HINCRBY", self._journal, WAITS_FIELD, 1), ("WAIT", self._replicas, WAIT_MS)]
@@ -122,5 +122,5 @@ class RedisReplicas:
             if self._connection.server == self._primary.server is not None:
                 return int(count) >= self._replicas
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping, WAIT_MS / 1000)
+            self._changed.wait_for(lambda: self._is_stopping, WAIT_MS / 1000)
         return False

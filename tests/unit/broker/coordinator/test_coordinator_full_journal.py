@@ -11,8 +11,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.cluster.cluster import JumpingClock
+from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
-from spark_kafka_sink.broker.cluster.topics import TopicError, Topics, TopicSpec
+from spark_kafka_sink.broker.cluster.topics import Topics, TopicSpec
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
