@@ -133,10 +133,10 @@ def join_reasons(messages: Sequence[str]) -> str:
     return f"{listed}; {others} more" if others > 0 else listed
 
 
-def unsupported_error(column: ColumnType, target: str, hint: str | None = None) -> ColumnError:
+def unsupported_error(column: ColumnType, form: str, hint: str | None = None) -> ColumnError:
     """Return the error for a column that a format or a given schema cannot represent."""
     return ColumnError(
-        f"{column.label} has type {column.type}, which cannot be written as {target}",
+        f"{column.label} has type {column.type}, which cannot be written as {form}",
         hint=hint or "Cast or drop the column.",
     )
 

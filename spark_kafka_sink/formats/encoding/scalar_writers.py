@@ -26,13 +26,13 @@ def write_boolean(cells: Cells, out: RowWriter) -> None:
     out.append_either(cells.numbers(), b"\1", b"\0")
 
 
-def write_float(target: type[Any], path: str, cells: Cells, out: RowWriter) -> None:
-    """Append numbers as little-endian floating-point numbers of the target's width.
+def write_float(float_type: type[Any], path: str, cells: Cells, out: RowWriter) -> None:
+    """Append numbers as little-endian floating-point numbers of a type's width.
 
     Integers that would be rounded are errors.
     """
     values = cells.numbers()
-    numbers = values.astype(target, copy=False)
+    numbers = values.astype(float_type, copy=False)
     if values.dtype.kind == "i":
         with np.errstate(invalid="ignore"):
             is_rounded = numbers.astype(values.dtype) != values

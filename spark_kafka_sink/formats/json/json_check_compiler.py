@@ -70,7 +70,7 @@ def _document_error(
     """Return why a document is invalid in a draft, or None."""
     from jsonschema import SchemaError, validators
 
-    names = {link.target: link.name for link in reversed(references.links)}
+    names = {link.document: link.name for link in reversed(references.links)}
     which = "the JSON Schema"
     try:
         check_document(draft, documents[MAIN])
@@ -96,9 +96,10 @@ def _match_draft(
     from referencing.exceptions import Unresolvable
 
     try:
-        targets, resolver = create_resolver(draft, documents, references.links)
+        reference_uris, resolver = create_resolver(draft, documents, references.links)
         return match_column(
-            create_validator_class(draft, targets)(documents[MAIN], _resolver=resolver), column
+            create_validator_class(draft, reference_uris)(documents[MAIN], _resolver=resolver),
+            column,
         )
     except Unresolvable as error:
         raise ConfigError(

@@ -16,7 +16,7 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    Targets: TypeAlias = tuple[tuple[tuple[str, str], str], ...]
+    ReferenceUris: TypeAlias = tuple[tuple[tuple[str, str], str], ...]
     """See `create_resolver`."""
 
 MAIN: Final = 0
@@ -28,9 +28,9 @@ _BASE: Final = "file:///" + "folder/" * 32
 class Link(NamedTuple):
     """A reference that a document declares: the documents' numbers, and the reference's name."""
 
-    source: int
+    declared_in: int
     name: str
-    target: int
+    document: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _Documents:
         links: the references by the number of the document that declares them.
         bases: the base URI of each document's own references.
         numbers: the numbers of the documents by URI.
-        targets: see `create_resolver`.
+        numbers_by_reference: the numbers of the documents by reference; see `create_resolver`.
     """
 
     resources: Sequence[Any]
@@ -70,7 +70,7 @@ class _Documents:
     links: dict[int, list[Link]]
     bases: dict[int, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
-    targets: dict[tuple[str, str], int] = field(default_factory=dict)
+    numbers_by_reference: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def main_uri(self) -> str:
@@ -88,15 +88,15 @@ class _Documents:
             base = self.bases[number]
             for link in self.links[number]:
                 uri = _absolute(base, link.name)
-                if link.target not in self.bases:
-                    self._place(uri, link.target)
-                    pending.append(link.target)
-                self.numbers.setdefault(uri, link.target)
-                self.targets.setdefault((base, link.name), link.target)
-                self.targets.setdefault((base, uri), link.target)
+                if link.document not in self.bases:
+                    self._place(uri, link.document)
+                    pending.append(link.document)
+                self.numbers.setdefault(uri, link.document)
+                self.numbers_by_reference.setdefault((base, link.name), link.document)
+                self.numbers_by_reference.setdefault((base, uri), link.document)
         for link in self._all_links():
-            self.numbers.setdefault(_absolute(self.main_uri, link.name), link.target)
-        self.targets |= {("", uri): number for uri, number in self.numbers.items()}
+            self.numbers.setdefault(_absolute(self.main_uri, link.name), link.document)
+        self.numbers_by_reference |= {("", uri): number for uri, number in self.numbers.items()}
 
     def _place(self, uri: str, number: int) -> None:
         """Set the base URI of a document: its id, unless another document has the same one."""
@@ -118,7 +118,7 @@ class _Documents:
         for base in (*self.bases.values(), *self.numbers):
             for link in self._all_links():
                 if urlsplit(urljoin(base, link.name)).geturl() == uri:
-                    return self.resources[link.target]
+                    return self.resources[link.document]
         raise LookupError(uri)
 
     def _all_links(self) -> Iterable[Link]:
@@ -132,10 +132,10 @@ def _absolute(base: str, name: str) -> str:
 
 def create_resolver(
     draft: Any, documents: Sequence[Any], links: Sequence[Link]
-) -> tuple[Targets, Any]:
-    """Return the targets of references, and the resolver of the main document's references.
+) -> tuple[ReferenceUris, Any]:
+    """Return the URIs to which references lead, and the resolver of the main document's references.
 
-    The targets are the base URIs of documents. Their keys are the base URI of the document that
+    The URIs are the base URIs of documents. Their keys are the base URI of the document that
     declares a reference and the reference's name or URI; ("", URI) for all other references.
 
     Nothing is downloaded.
@@ -149,17 +149,19 @@ def create_resolver(
     from jsonschema_specifications import REGISTRY
 
     resources, ids = zip(*(_resource(draft, document) for document in documents), strict=True)
-    by_source: dict[int, list[Link]] = defaultdict(list)
+    by_document: dict[int, list[Link]] = defaultdict(list)
     for link in links:
-        by_source[link.source].append(link)
-    located = _Documents(resources, ids, by_source)
+        by_document[link.declared_in].append(link)
+    located = _Documents(resources, ids, by_document)
     located.locate()
     registry: Any = attrs.evolve(REGISTRY, retrieve=located.retrieve)
     registry = registry.with_resources(
         (uri, located.resources[number]) for uri, number in located.numbers.items()
     ).crawl()
-    targets = tuple((key, located.bases[number]) for key, number in located.targets.items())
-    return targets, registry.resolver(located.main_uri)
+    reference_uris = tuple(
+        (key, located.bases[number]) for key, number in located.numbers_by_reference.items()
+    )
+    return reference_uris, registry.resolver(located.main_uri)
 
 
 def _resource(draft: Any, schema: Any) -> tuple[Any, str]:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.formats.encoder_spec import Check
-    from spark_kafka_sink.formats.json.json_references import Targets
+    from spark_kafka_sink.formats.json.json_references import ReferenceUris
 
     Validator: TypeAlias = Any
     """A validator of jsonschema with the rules; its stubs allow only JSON values as instances."""
@@ -126,12 +126,12 @@ class _MatchContext:
 
 
 @lru_cache(maxsize=64)
-def create_validator_class(draft: Any, targets: Targets) -> Any:
+def create_validator_class(draft: Any, reference_uris: ReferenceUris) -> Any:
     """Return a class of validators that apply the rules, also in parts that declare a draft.
 
     Args:
         draft: the library's validator of the draft.
-        targets: the targets of references; see `create_resolver`.
+        reference_uris: the URIs to which references lead; see `create_resolver`.
 
     Raises:
         ConfigError: the draft is not supported.
@@ -148,7 +148,7 @@ def create_validator_class(draft: Any, targets: Targets) -> Any:
         for name, rule in _RULES.items()
         if name in draft.VALIDATORS
     }
-    rules["$ref"] = partial(_follow_reference, draft, dict(targets))
+    rules["$ref"] = partial(_follow_reference, draft, dict(reference_uris))
     extended: Any = validators.extend(draft, rules)  # type: ignore[no-untyped-call]
     standard = extended.evolve
 
@@ -163,7 +163,7 @@ def create_validator_class(draft: Any, targets: Targets) -> Any:
         return (
             evolved
             if evolved_draft is extended
-            else create_validator_class(evolved_draft, targets)(**changes)
+            else create_validator_class(evolved_draft, reference_uris)(**changes)
         )
 
     extended.evolve = evolve
@@ -172,13 +172,13 @@ def create_validator_class(draft: Any, targets: Targets) -> Any:
 
 def _follow_reference(
     draft: Any,
-    targets: Mapping[tuple[str, str], str],
+    reference_uris: Mapping[tuple[str, str], str],
     validator: Validator,
     ref: Any,
     instance: Any,
     schema: Any,
 ) -> Iterable[Any]:
-    """Apply `$ref` to a column or value, with the target of the reference's name.
+    """Apply `$ref` to a column or value, with the URI of the document to which its name leads.
 
     Raises:
         ConfigError: the reference is not a text, or leads to an invalid schema.
@@ -189,8 +189,12 @@ def _follow_reference(
     name, *fragment = ref.split("#", 1)
     base = resolver._base_uri  # noqa: SLF001 - it has no public name
     uri = urljoin(base, name)
-    target = targets.get((base, name)) or targets.get((base, uri)) or targets.get(("", uri))
-    reference = "#".join((target, *fragment)) if target and name else ref
+    document_uri = (
+        reference_uris.get((base, name))
+        or reference_uris.get((base, uri))
+        or reference_uris.get(("", uri))
+    )
+    reference = "#".join((document_uri, *fragment)) if document_uri and name else ref
     if isinstance(instance, _MatchContext):
         subschema = resolver.lookup(reference).contents
         if id(subschema) not in instance.cache.checked:

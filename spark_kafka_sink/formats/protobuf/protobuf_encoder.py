@@ -200,8 +200,8 @@ class _Compiler:
         else:
             write_cells = _scalar_writer(field.kind, column)
         if write_cells is None:
-            target = field.type_name or field.kind.name.lower()
-            raise unsupported_error(column, f"Protobuf {target}")
+            type_name = field.type_name or field.kind.name.lower()
+            raise unsupported_error(column, f"Protobuf {type_name}")
         return write_cells
 
     def _enum_writer(self, name: str, column: ColumnType) -> CellWriter | None:

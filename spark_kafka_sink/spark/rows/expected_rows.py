@@ -96,10 +96,10 @@ def _decoded(spec: EncoderSpec, batch: pa.RecordBatch, part: str) -> list[Any]:
     structs = fields_of(batch, spec)
     errors = EncodingErrors(len(structs))
     encoded = compile_encoder(spec, structs.type).encode(structs, errors)
-    for fault in errors:
+    for error in errors:
         raise ColumnError(
-            f"row {fault.row} of the frame cannot be serialized: the field `{fault.path}` of the "
-            f"{part} {fault.problem}"
+            f"row {error.row} of the frame cannot be serialized: the field `{error.path}` of the "
+            f"{part} {error.problem}"
         )
     source = None if spec.schema is None else UnregisteredSchema(spec.schema, "", spec.message)
     return [
