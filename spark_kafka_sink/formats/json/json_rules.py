@@ -90,7 +90,7 @@ _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
 @dataclass(frozen=True, slots=True)
-class _MatchCache:
+class _Cache:
     """The results of comparing a record with a schema.
 
     Attributes:
@@ -105,7 +105,7 @@ class _MatchCache:
 
 
 @dataclass(frozen=True, slots=True)
-class _MatchContext:
+class _Context:
     """A column to match, and the checks for its rows.
 
     Attributes:
@@ -122,7 +122,7 @@ class _MatchContext:
     is_text: bool = False
     contradictions: dict[str, ColumnError] | None = None
     checks: list[Check] = field(default_factory=list)
-    cache: _MatchCache = field(default_factory=_MatchCache)
+    cache: _Cache = field(default_factory=_Cache)
 
 
 @lru_cache(maxsize=64)
@@ -189,13 +189,10 @@ def _follow_reference(
     name, *fragment = ref.split("#", 1)
     base = resolver._base_uri  # noqa: SLF001 - it has no public name
     uri = urljoin(base, name)
-    document_uri = (
-        reference_uris.get((base, name))
-        or reference_uris.get((base, uri))
-        or reference_uris.get(("", uri))
-    )
+    keys = (base, name), (base, uri), ("", uri)
+    document_uri = next((reference_uris[key] for key in keys if key in reference_uris), None)
     reference = "#".join((document_uri, *fragment)) if document_uri and name else ref
-    if isinstance(instance, _MatchContext):
+    if isinstance(instance, _Context):
         subschema = resolver.lookup(reference).contents
         if id(subschema) not in instance.cache.checked:
             instance.cache.checked.add(id(subschema))
@@ -229,13 +226,13 @@ def match_column(
     *,
     is_text: bool = False,
     contradictions: dict[str, ColumnError] | None = None,
-    cache: _MatchCache | None = None,
+    cache: _Cache | None = None,
 ) -> Check | None:
     """Match a column, ignoring its nulls.
 
-    `schema` is a subschema, by default the whole schema. See `_MatchContext` for the others.
+    `schema` is a subschema, by default the whole schema. See `_Context` for the others.
     """
-    context = _MatchContext(column, is_text, contradictions, cache=cache or _MatchCache())
+    context = _Context(column, is_text, contradictions, cache=cache or _Cache())
     errors = (
         validator.iter_errors(context) if schema is None else validator.descend(context, schema)
     )
@@ -254,7 +251,7 @@ def _apply_rule(
     schema: Any,
 ) -> Iterable[Any]:
     """Apply a rule to a column, or the draft's own keyword to a JSON value."""
-    if not isinstance(instance, _MatchContext):
+    if not isinstance(instance, _Context):
         return standard(validator, value, instance, schema) or ()
     rule(validator, value, instance, schema)
     return ()
@@ -262,7 +259,7 @@ def _apply_rule(
 
 def _match_child(
     validator: Validator,
-    context: _MatchContext,
+    context: _Context,
     column: ColumnType,
     schema: Any,
     *,
@@ -270,7 +267,7 @@ def _match_child(
 ) -> ChildCheck:
     """Match a child that all rows contain, unless it is null or the list is empty."""
     try:
-        return _cached_child_check(validator, context, context.contradictions, column, schema)
+        return _child_check(validator, context, context.contradictions, column, schema)
     except ColumnError as error:
         is_unknown = is_rest and schema is False
         contradiction = not_declared_error(column, _CLOSED) if is_unknown else error
@@ -280,19 +277,19 @@ def _match_child(
         return _reject_child(validator, column, schema)
 
 
-def _match_some_children(
-    validator: Validator, context: _MatchContext, column: ColumnType, schema: Any
+def _match_some(
+    validator: Validator, context: _Context, column: ColumnType, schema: Any
 ) -> ChildCheck:
     """Match some items or entries; a contradiction is an error of rows with any."""
     try:
-        return _cached_child_check(validator, context, {}, column, schema)
+        return _child_check(validator, context, {}, column, schema)
     except ColumnError:
         return _reject_child(validator, column, schema)
 
 
-def _cached_child_check(
+def _child_check(
     validator: Validator,
-    context: _MatchContext,
+    context: _Context,
     contradictions: dict[str, ColumnError] | None,
     column: ColumnType,
     schema: Any,
@@ -302,7 +299,7 @@ def _cached_child_check(
     key = id(schema), id(column), uris, contradictions is None
     if key not in context.cache.child_checks:
         below: dict[str, ColumnError] | None = None if contradictions is None else {}
-        child_check = _create_child_check(validator, context.cache, below, column, schema)
+        child_check = _create_check(validator, context.cache, below, column, schema)
         context.cache.child_checks[key] = child_check, below or {}
     child_check, below = context.cache.child_checks[key]
     if contradictions is not None:  # The first contradiction with a path counts.
@@ -312,9 +309,9 @@ def _cached_child_check(
     return child_check
 
 
-def _create_child_check(
+def _create_check(
     validator: Validator,
-    cache: _MatchCache,
+    cache: _Cache,
     contradictions: dict[str, ColumnError] | None,
     column: ColumnType,
     schema: Any,
@@ -340,7 +337,7 @@ def _rejects_null(validator: Validator, column: ColumnType, schema: Any) -> bool
     return column.is_nullable and next(iter(validator.descend(None, schema)), None) is not None
 
 
-def _match_type(_validator: Validator, types: Any, context: _MatchContext, _schema: Any) -> None:
+def _match_type(_validator: Validator, types: Any, context: _Context, _schema: Any) -> None:
     allowed = [types] if isinstance(types, str) else types
     column = context.column
     if context.is_text and "number" not in allowed and "string" in allowed:
@@ -359,7 +356,7 @@ def _json_types(column: ColumnType) -> tuple[str, ...]:
 
 
 def _match_enum(
-    _validator: Validator, values: Sequence[Any], context: _MatchContext, _schema: Any
+    _validator: Validator, values: Sequence[Any], context: _Context, _schema: Any
 ) -> None:
     column = context.column
     kinds = _PYTHON_TYPES[_json_types(column)[0]]
@@ -417,20 +414,18 @@ def _allowed_decimals(numbers: Sequence[Any], type_: pa.DataType) -> Iterator[De
             continue
 
 
-def _match_const(validator: Validator, value: Any, context: _MatchContext, schema: Any) -> None:
+def _match_const(validator: Validator, value: Any, context: _Context, schema: Any) -> None:
     _match_enum(validator, [value], context, schema)
 
 
-def _match_any_of(
-    validator: Validator, branches: Any, context: _MatchContext, _schema: Any
-) -> None:
+def _match_any_of(validator: Validator, branches: Any, context: _Context, _schema: Any) -> None:
     column, is_text = context.column, context.is_text
     fitting, errors = _match_branches(validator, branches, context, is_text=is_text)
     if not fitting:
         raise _no_alternative_error(
             column, [error for branch, error in errors if not _is_null(branch)]
         )
-    _keep_common_contradictions(context, [contradictions for _, contradictions in fitting])
+    _merge_contradictions(context, [contradictions for _, contradictions in fitting])
     if column.kind is ColumnKind.FLOAT and not is_text:
         others = [branch for branch, _ in errors]
         fitting += _match_branches(validator, others, context, is_text=True)[0]
@@ -441,7 +436,7 @@ def _match_any_of(
 
 
 def _match_branches(
-    validator: Validator, branches: Sequence[Any], context: _MatchContext, *, is_text: bool
+    validator: Validator, branches: Sequence[Any], context: _Context, *, is_text: bool
 ) -> tuple[list[tuple[Check | None, dict[str, ColumnError]]], list[tuple[Any, ColumnError]]]:
     """Return the checks and contradictions of the branches that some values fit; others' errors."""
     fitting: list[tuple[Check | None, dict[str, ColumnError]]] = []
@@ -463,8 +458,8 @@ def _match_branches(
     return fitting, errors
 
 
-def _keep_common_contradictions(
-    context: _MatchContext, alternatives: Sequence[dict[str, ColumnError]]
+def _merge_contradictions(
+    context: _Context, alternatives: Sequence[dict[str, ColumnError]]
 ) -> None:
     """Raise or store the contradictions that all alternatives have."""
     first, *others = alternatives
@@ -479,9 +474,7 @@ def _is_null(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "null"
 
 
-def _match_required(
-    _validator: Validator, names: Any, context: _MatchContext, _schema: Any
-) -> None:
+def _match_required(_validator: Validator, names: Any, context: _Context, _schema: Any) -> None:
     column = context.column
     if column.kind is ColumnKind.MAP and _has_names(column.children[0]):
         key = column.children[0]
@@ -505,23 +498,21 @@ def _match_required(
 
 
 def _match_properties(
-    validator: Validator, properties: Mapping[str, Any], context: _MatchContext, _schema: Any
+    validator: Validator, properties: Mapping[str, Any], context: _Context, _schema: Any
 ) -> None:
     for name, schema in properties.items():
         _match_named(validator, EntryNames(names=(name,)), schema, context)
 
 
 def _match_patterns(
-    validator: Validator, patterns: Mapping[str, Any], context: _MatchContext, _schema: Any
+    validator: Validator, patterns: Mapping[str, Any], context: _Context, _schema: Any
 ) -> None:
     for pattern, schema in patterns.items():
         if (expression := NamePattern.of(pattern)) is not None:
             _match_named(validator, EntryNames(patterns=(expression,)), schema, context)
 
 
-def _match_additional(
-    validator: Validator, value: Any, context: _MatchContext, schema: Any
-) -> None:
+def _match_additional(validator: Validator, value: Any, context: _Context, schema: Any) -> None:
     patterns = tuple(map(NamePattern.of, schema.get("patternProperties", ())))
     readable = tuple(pattern for pattern in patterns if pattern is not None)
     if len(readable) == len(patterns):  # otherwise any field could be declared
@@ -529,9 +520,7 @@ def _match_additional(
         _match_named(validator, additional, value, context)
 
 
-def _match_named(
-    validator: Validator, names: EntryNames, schema: Any, context: _MatchContext
-) -> None:
+def _match_named(validator: Validator, names: EntryNames, schema: Any, context: _Context) -> None:
     """Match the fields of a struct or the entries of a map with these names."""
     column = context.column
     if column.kind is ColumnKind.STRUCT:
@@ -542,7 +531,7 @@ def _match_named(
     if names.is_rest and not names.names and not names.patterns:
         child_check, selection = _match_child(validator, context, value, schema, is_rest=True), None
     elif _has_names(key):
-        child_check, selection = _match_some_children(validator, context, value, schema), names
+        child_check, selection = _match_some(validator, context, value, schema), names
     else:
         return
     if child_check.check is not None or child_check.rejects_null:
@@ -555,7 +544,7 @@ def _has_names(key: ColumnType) -> bool:
 
 
 def _field_checks(
-    validator: Validator, names: EntryNames, schema: Any, context: _MatchContext
+    validator: Validator, names: EntryNames, schema: Any, context: _Context
 ) -> Iterator[FieldCheck]:
     for number, field_ in enumerate(context.column.children):
         if names.includes(field_.name):
@@ -564,7 +553,7 @@ def _field_checks(
                 yield FieldCheck(number, child_check)
 
 
-def _match_items(validator: Validator, items: Any, context: _MatchContext, schema: Any) -> None:
+def _match_items(validator: Validator, items: Any, context: _Context, schema: Any) -> None:
     if isinstance(items, list):
         _match_prefix(validator, items, context, schema)
     else:
@@ -574,21 +563,19 @@ def _match_items(validator: Validator, items: Any, context: _MatchContext, schem
 
 
 def _match_prefix(
-    validator: Validator, schemas: Sequence[Any], context: _MatchContext, _schema: Any
+    validator: Validator, schemas: Sequence[Any], context: _Context, _schema: Any
 ) -> None:
     for index, schema in enumerate(schemas):
         _match_positions(validator, schema, context, index, index + 1)
 
 
-def _match_additional_items(
-    validator: Validator, value: Any, context: _MatchContext, schema: Any
-) -> None:
+def _match_other_items(validator: Validator, value: Any, context: _Context, schema: Any) -> None:
     if isinstance(schema.get("items"), list):
         _match_positions(validator, value, context, len(schema["items"]), None)
 
 
 def _match_positions(
-    validator: Validator, schema: Any, context: _MatchContext, first: int, last: int | None
+    validator: Validator, schema: Any, context: _Context, first: int, last: int | None
 ) -> None:
     """Match the items of a list from position `first` up to `last`."""
     if context.column.kind is not ColumnKind.LIST:
@@ -598,13 +585,13 @@ def _match_positions(
     child_check = (
         _match_child(validator, context, item, schema)
         if is_whole
-        else _match_some_children(validator, context, item, schema)
+        else _match_some(validator, context, item, schema)
     )
     if child_check.check is not None or child_check.rejects_null:
         context.checks.append(ItemsCheck(child_check, first, last))
 
 
-def _accept(_validator: Validator, _value: Any, _context: _MatchContext, _schema: Any) -> None:
+def _accept(_validator: Validator, _value: Any, _context: _Context, _schema: Any) -> None:
     """Accept the column; the keyword is not checked."""
 
 
@@ -620,7 +607,7 @@ _RULES: Final[dict[str, Callable[..., None]]] = {
     "additionalProperties": _match_additional,
     "items": _match_items,
     "prefixItems": _match_prefix,
-    "additionalItems": _match_additional_items,
+    "additionalItems": _match_other_items,
     "not": _accept,
     "if": _accept,
 }

@@ -171,9 +171,7 @@ class Registry:
             self._client_schema(candidate, self._register_import),
             normalize_schemas=self._config.normalize,
         )
-        return self._check_registered(
-            registered.schema_id, registered.guid, subject, candidate.text
-        )
+        return self._check_rules(registered, subject, candidate.text)
 
     def lookup(self, subject: str, candidate: CandidateSchema) -> RegisteredSchema:
         """Find a registered schema in its subject.
@@ -188,9 +186,7 @@ class Registry:
             self._client_schema(candidate, self._find_import),
             normalize_schemas=self._config.normalize,
         )
-        return self._check_registered(
-            registered.schema_id, registered.guid, subject, candidate.text
-        )
+        return self._check_rules(registered, subject, candidate.text)
 
     def fetch_selected_schema(self, subject: str, format_: Format) -> RegisteredSchema:
         """Return the schema that options select: by id, or the subject's latest version.
@@ -405,15 +401,15 @@ class Registry:
                 return int(registered.version)
         raise _UnregisteredImportError(name)
 
-    def _check_registered(
-        self, schema_id: int, guid: str | None, subject: str, text: str
-    ) -> RegisteredSchema:
+    def _check_rules(self, registered: Any, subject: str, text: str) -> RegisteredSchema:
         """Return a registered schema after checking its rules, which require a request by id."""
         self._client.clear_caches()
-        action = f"read the schema with id {schema_id}"
-        schema = self._call(action, self._client.get_schema, schema_id, subject)
+        action = f"read the schema with id {registered.schema_id}"
+        schema = self._call(action, self._client.get_schema, registered.schema_id, subject)
         _reject_rules(schema, f"of subject {subject}")
-        return RegisteredSchema(id=schema_id, guid=_guid(guid), text=text, subject=subject)
+        return RegisteredSchema(
+            id=registered.schema_id, guid=_guid(registered.guid), text=text, subject=subject
+        )
 
     def _read_schema(
         self, subject: str, source: str, format_: Format, fetch: Callable[[str | None], _Response]
