@@ -24,7 +24,7 @@ from spark_kafka_sink.kafka.admin.topic_handlers import (
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
-from spark_kafka_sink.kafka.security.acl_commands import Acl
+from spark_kafka_sink.kafka.security.acl_commands import Acl, principal_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -257,7 +257,7 @@ def check_transactional_ids(
         return [Finding.warning(connection_checks.step_of_error(error), error, is_local=True)]
     acl = Acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)
     if code in _ALLOWED:
-        principal = topic_checks.guide_of(config.producer).principal
+        principal = principal_of(config.producer.security)
         return [Finding.ok(CheckStep.PERMISSIONS, f"{acl} is allowed to {principal}")]
     if code != ErrorCode.transactional_id_authorization_failed:
         return []

@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import capitalized
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
-from spark_kafka_sink.diagnostics.topic_checks import denied, guide_of
+from spark_kafka_sink.diagnostics.topic_checks import denied
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
 from spark_kafka_sink.kafka.admin.appender import ProduceHandler
 from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
@@ -31,7 +31,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
-from spark_kafka_sink.kafka.security.acl_commands import Acl
+from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_report import TaskInfo
@@ -85,7 +85,7 @@ def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
 
 def check_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
     """Return the finding for an error code from InitProducerId."""
-    guide = guide_of(config)
+    acls = AclCommandBuilder.of(config)
     if code not in error_codes.AUTHORIZATION_FAILED:
         rejected = errors.ProtocolError(
             "the brokers do not assign a producer id", kafka_error=error_codes.error_name(code)
@@ -93,10 +93,10 @@ def check_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
         return Finding.failure(CheckStep.PRODUCE, rejected)
     write = Acl(AclOperation.WRITE, ResourceType.TOPIC, topic)
     error = errors.AuthorizationError(
-        f"the brokers do not assign a producer id to {guide.principal}",
+        f"the brokers do not assign a producer id to {acls.principal}",
         kafka_error=error_codes.error_name(code),
-        hint=f"{capitalized(guide.grant(write))} (enough since Kafka 2.8); earlier brokers also "
-        f"need: {guide.grant(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
+        hint=f"{capitalized(acls.grant(write))} (enough since Kafka 2.8); earlier brokers also "
+        f"need: {acls.grant(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
     )
     return Finding.failure(CheckStep.PERMISSIONS, error)
 

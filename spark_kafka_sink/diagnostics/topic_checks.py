@@ -28,7 +28,7 @@ def check_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     brokers report the authorized operations on the cluster in Metadata; later brokers do not.
     """
     assert facts.description is not None
-    name, guide = facts.name, guide_of(config)
+    name, acls = facts.name, AclCommandBuilder.of(config)
     operations, of_cluster = facts.description.operations, facts.description.cluster_operations
     if not operations:  # If a broker reports operations, they include at least Describe.
         return Finding.note(
@@ -41,31 +41,26 @@ def check_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     if config.enable_idempotence and lacks_cluster:
         right = Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
         error = errors.AuthorizationError(
-            f"IdempotentWrite on the cluster is denied to {guide.principal}, and these brokers "
+            f"IdempotentWrite on the cluster is denied to {acls.principal}, and these brokers "
             f"(before Kafka 2.8) assign producer ids only with this permission",
             kafka_error=error_name(ErrorCode.cluster_authorization_failed),
-            hint=f"{capitalized(guide.grant(right))}, or set kafka.enable.idempotence=false.",
+            hint=f"{capitalized(acls.grant(right))}, or set kafka.enable.idempotence=false.",
         )
         return Finding.failure(CheckStep.PERMISSIONS, error)
     return Finding.ok(
-        CheckStep.PERMISSIONS, f"Write on topic {name} is allowed to {guide.principal}"
+        CheckStep.PERMISSIONS, f"Write on topic {name} is allowed to {acls.principal}"
     )
-
-
-def guide_of(config: ProducerConfig) -> AclCommandBuilder:
-    """Return an `AclCommandBuilder` for this client's principal."""
-    return AclCommandBuilder(config.security, config.bootstrap_servers[0])
 
 
 def denied(acl: Acl, code: int, config: ProducerConfig, broker: str | None = None) -> Finding:
     """Return the finding for a missing ACL, which a broker reported with this error code."""
-    guide = guide_of(config)
+    acls = AclCommandBuilder.of(config)
     error = errors.AuthorizationError(
-        f"{acl} is denied to {guide.principal}",
+        f"{acl} is denied to {acls.principal}",
         topic=acl.name if acl.resource is ResourceType.TOPIC else None,
         broker=broker,
         kafka_error=error_name(code),
-        hint=capitalized(guide.grant(acl)),
+        hint=capitalized(acls.grant(acl)),
     )
     return Finding.failure(CheckStep.PERMISSIONS, error)
 
@@ -78,14 +73,14 @@ def check_topic_facts(facts: TopicFacts, config: ProducerConfig) -> Finding:
     if facts.is_missing:
         return _missing(facts, config)
     if code == ErrorCode.topic_authorization_failed:
-        guide = guide_of(config)
+        acls = AclCommandBuilder.of(config)
         acl = Acl(AclOperation.WRITE, ResourceType.TOPIC, name)
         error = errors.AuthorizationError(
-            f"Describe on topic {name} is denied to {guide.principal}, so it is unknown whether it "
+            f"Describe on topic {name} is denied to {acls.principal}, so it is unknown whether it "
             "exists",
             topic=name,
             kafka_error=error_name(code),
-            hint=capitalized(guide.grant(acl)),
+            hint=capitalized(acls.grant(acl)),
         )
         return Finding.failure(CheckStep.PERMISSIONS, error)
     rejected = errors.UnknownTopicError(
@@ -165,13 +160,13 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
         return Finding.failure(CheckStep.TOPIC, error)
     assert creation is not None
     if creation.code in AUTHORIZATION_FAILED:
-        guide = guide_of(config)
+        acls = AclCommandBuilder.of(config)
         denied = errors.AuthorizationError(
-            f"{facts.title} does not exist, and {guide.principal} is not authorized to create it",
+            f"{facts.title} does not exist, and {acls.principal} is not authorized to create it",
             topic=name,
             kafka_error=error_name(creation.code),
             hint=f"{create_hint}, or "
-            f"{guide.grant(Acl(AclOperation.CREATE, ResourceType.TOPIC, name))}",
+            f"{acls.grant(Acl(AclOperation.CREATE, ResourceType.TOPIC, name))}",
         )
         return Finding.failure(CheckStep.PERMISSIONS, denied)
     if creation.code:

@@ -41,12 +41,12 @@ class AclAdvisor:
         self.dead_letter_topic = dead_letter_topic
         self._metadata = client.metadata
         self._transaction = transaction
-        self._guide = AclCommandBuilder(config.security, config.bootstrap_servers[0])
+        self._commands = AclCommandBuilder.of(config)
 
     @property
     def principal(self) -> str:
         """The principal that needs the ACLs: "User:<name>", or a description in angle brackets."""
-        return self._guide.principal
+        return self._commands.principal
 
     def topic_error(self, topic: str) -> AuthorizationError:
         """Return the error for a topic that the metadata reports as TOPIC_AUTHORIZATION_FAILED."""
@@ -111,7 +111,7 @@ class AclAdvisor:
 
     def grant(self, acl: Acl) -> str:
         """Return a sentence with the command that grants the ACL."""
-        return self._guide.grant(acl, self._on(acl))
+        return self._commands.grant(acl, self._on(acl))
 
     def _idempotence(self, topics: Iterable[str]) -> str:
         """Return a hint on the ACLs of an idempotent producer; `topics` may be incomplete."""
@@ -120,7 +120,7 @@ class AclAdvisor:
             write = "; ".join(self.grant(_write(topic)) for topic in names[:_MAX_TOPICS])
             write += f" and {len(names) - _MAX_TOPICS} more" * (len(names) > _MAX_TOPICS)
         else:
-            write = self._guide.grant(_write("<topic>"), "each topic of the job")
+            write = self._commands.grant(_write("<topic>"), "each topic of the job")
         cluster = self.grant(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))
         return (
             f"{capitalized(write)} (enough since Kafka 2.8); earlier brokers also need {cluster}, "

@@ -24,13 +24,13 @@ def denied_error(client: BlockingClient, action: str, code: int, acl: Acl) -> Au
         acl: the missing ACL.
     """
     config = client.config
-    guide = AclCommandBuilder(config.security, config.bootstrap_servers[0])
+    acls = AclCommandBuilder.of(config)
     topic = acl.name if acl.resource is ResourceType.TOPIC else None
     return AuthorizationError(
-        f"{action} was rejected: {acl} is denied to {guide.principal}",
+        f"{action} was rejected: {acl} is denied to {acls.principal}",
         topic=topic,
         kafka_error=error_name(code),
-        hint=capitalized(guide.grant(acl)),
+        hint=capitalized(acls.grant(acl)),
     )
 
 

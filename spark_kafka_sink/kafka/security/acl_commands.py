@@ -17,6 +17,7 @@ from spark_kafka_sink.kafka.security.credentials import resolve_login
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import Login, SaslConfig, SecurityConfig
+    from spark_kafka_sink.config.sink_config import ProducerConfig
 
 
 ANONYMOUS = "ANONYMOUS"
@@ -116,10 +117,15 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclCommandBuilder:
-    """Describes how to grant permissions to a client. `server` is a bootstrap server."""
+    """Builds the commands that grant permissions to a client. `server` is a bootstrap server."""
 
     security: SecurityConfig
     server: str
+
+    @classmethod
+    def of(cls, config: ProducerConfig) -> AclCommandBuilder:
+        """Return the builder for the principal of this configuration."""
+        return cls(config.security, config.bootstrap_servers[0])
 
     @property
     def principal(self) -> str:
@@ -127,7 +133,7 @@ class AclCommandBuilder:
         return principal_of(self.security)
 
     @property
-    def _by_iam(self) -> bool:
+    def _uses_iam(self) -> bool:
         """True if permissions are granted by AWS IAM instead of Kafka's ACLs."""
         sasl = self.security.sasl
         return sasl is not None and sasl.mechanism is Mechanism.AWS_MSK_IAM
@@ -139,7 +145,7 @@ class AclCommandBuilder:
             acl: the permission.
             resource: description of the resource; `acl.on` by default.
         """
-        if self._by_iam:
+        if self._uses_iam:
             actions = _IAM_ACTIONS[acl.operation, acl.resource]
             allowed = " and ".join(f"kafka-cluster:{action}" for action in actions)
             return f"allow {allowed} on {acl.on} in the IAM policy of this identity"
