@@ -33,12 +33,6 @@ _SOURCE_FEATURES: Final = {
     "default_symbol_visibility": "EXPORT_ALL",
 }
 _VISIBILITIES: Final = ("", "local ", "export ")
-_SCALARS: Final = {kind.name.lower() for kind in ProtoType} - {"message", "enum", "group"}
-_KEYWORDS: Final = _SCALARS | {
-    *("enum", "export", "extend", "extensions", "group", "local", "map", "message", "oneof"),
-    *("option", "optional", "repeated", "required", "reserved", "stream"),
-}
-"""Words with a meaning of their own where the name of a type can stand."""
 
 
 def print_files(files: Sequence[bytes]) -> list[str]:
@@ -246,13 +240,13 @@ class _Printer:
         self, field: Any, scope: str, nested: Mapping[str, Any], label: str
     ) -> list[str]:
         inner = nested.get(_last(field.type_name))
-        type_ = self._type(field, scope)
+        type_ = _type(field)
         options = [*self._field_options(field), *self._print_options(field.options, scope)]
         if field.type == ProtoType.GROUP and not self._has_edition and inner is not None:
             start = f"{label}group {inner.name} = {field.number}{_listed(options)}"
             return _block(start, self._print_body(inner, scope))
         if inner is not None and inner.options.map_entry:
-            label, (key, value) = "", (self._type(end, scope) for end in inner.field)
+            label, (key, value) = "", (_type(end) for end in inner.field)
             type_ = f"map<{key}, {value}>"
         return [f"{label}{type_} {field.name} = {field.number}{_listed(options)};"]
 
@@ -265,17 +259,7 @@ class _Printer:
             return "required "
         return "" if self.file.syntax == "proto3" and not field.proto3_optional else "optional "
 
-    def _type(self, field: Any, scope: str) -> str:
-        if field.type_name.startswith("."):
-            return self._type_name(field.type_name, scope)
-        return str(field.type_name) or ProtoType(field.type).name.lower()
-
-    def _type_name(self, name: str, scope: str) -> str:
-        name = name.removeprefix(".")
-        is_keyword = name.partition(".")[0] in _KEYWORDS
-        return f".{name}" if is_keyword else self._reference(name, scope)
-
-    def _reference(self, name: str, scope: str) -> str:
+    def _option_name(self, name: str, scope: str) -> str:
         """Return a full name, with a leading dot if its first part has another meaning here."""
         parts = scope.split(".")
         scopes = (".".join(parts[: end + 1]) for end in range(len(parts)))
@@ -320,17 +304,14 @@ class _Printer:
             lines = [
                 self._print_field(field, scope, nested, self._label(field)) for field in fields
             ]
-            name = self._type_name(extendee, scope)
-            yield from _block(f"extend {name}", (line for block in lines for line in block))
+            yield from _block(f"extend {extendee}", (line for block in lines for line in block))
 
     def _print_service(self, service: Any) -> list[str]:
         scope = full_name(self.file.package, service.name)
         lines = [*self._print_statements(service.options, scope)]
         for method in service.method:
-            request = self._type_name(method.input_type, scope)
-            response = self._type_name(method.output_type, scope)
-            request = f"stream {request}" if method.client_streaming else request
-            response = f"stream {response}" if method.server_streaming else response
+            request = f"{'stream ' if method.client_streaming else ''}{method.input_type}"
+            response = f"{'stream ' if method.server_streaming else ''}{method.output_type}"
             start = f"rpc {method.name} ({request}) returns ({response})"
             block = _block(start, self._print_statements(method.options, scope))
             lines += block if method.HasField("options") else [f"{start};"]
@@ -342,7 +323,7 @@ class _Printer:
     def _print_options(self, options: Any, scope: str, prefix: str = "") -> Iterator[str]:
         """Yield options as `name = value`. Features are set one by one."""
         for field, content in options.ListFields():
-            full_name = f"({self._reference(field.full_name, scope)})"
+            full_name = f"({self._option_name(field.full_name, scope)})"
             name = prefix + (full_name if field.is_extension else field.name)
             is_repeated = hasattr(content, "append")
             for value in content if is_repeated else (content,):
@@ -353,6 +334,14 @@ class _Printer:
                 else:
                     text = text_format.MessageToString(value, as_one_line=True, as_utf8=True)
                     yield f"{name} = {{ {text} }}"
+
+
+def _type(field: Any) -> str:
+    """Return the type as in Java's serializer: full names start with a dot.
+
+    Apicurio and Karapace take other spellings of a name for other types (HTTP status 409).
+    """
+    return str(field.type_name) or ProtoType(field.type).name.lower()
 
 
 def _last(name: str) -> str:

@@ -164,11 +164,10 @@ class Registry:
         Raises:
             SchemaRegistryError: the schema is incompatible with earlier versions, or see `_fail`.
         """
-        registered = self._find_verbatim(subject, candidate) or self._call(
+        registered = self._find_verbatim(subject, candidate) or self._register_first(
             f"register the schema of subject {subject}",
-            self._client.register_schema_full_response,
             subject,
-            self._client_schema(candidate, self._register_import),
+            self._spellings(candidate, self._register_import),
             normalize_schemas=self._config.normalize,
         )
         return self._check_rules(registered, subject, candidate.text)
@@ -287,23 +286,24 @@ class Registry:
         if self._find_verbatim(subject, candidate) is not None:
             return f"subject {subject} has the schema"
         try:
-            schema = self._client_schema(candidate, self._lookup_import)
+            schemas = self._spellings(candidate, self._lookup_import)
         except _UnregisteredImportError as error:
             return f"the import {error} does not exist in the registry yet"
         if self._config.is_mock:  # The subject accepts any schema.
             return f"the schema is compatible with {latest}"
         action, normalize = f"check the schema of subject {subject}", self._config.normalize
-        compatible = self._find(
-            action, self._client.test_compatibility, subject, schema, normalize=normalize
-        )
-        if compatible is None:
-            return f"subject {subject} does not exist yet"
-        if not compatible:
-            reasons = self._call(action, self._incompatibilities, subject, schema)
-            raise SchemaRegistryError(
-                f"the schema is incompatible with {latest}{reasons}", hint=_INCOMPATIBLE_HINT
+        for schema in schemas:
+            compatible = self._find(
+                action, self._client.test_compatibility, subject, schema, normalize=normalize
             )
-        return f"the schema is compatible with {latest}"
+            if compatible is None:
+                return f"subject {subject} does not exist yet"
+            if compatible:
+                return f"the schema is compatible with {latest}"
+        reasons = self._call(action, self._incompatibilities, subject, schemas[0])
+        raise SchemaRegistryError(
+            f"the schema is incompatible with {latest}{reasons}", hint=_INCOMPATIBLE_HINT
+        )
 
     def _incompatibilities(self, subject: str, schema: Any) -> str:
         """Return the registry's reasons why a schema is incompatible.
@@ -381,11 +381,35 @@ class Registry:
                 references[file.name] = self._library.SchemaReference(file.name, file.name, version)
         return schema_of(main, option_texts.get(main.name, main_text) if as_given else main_text)
 
+    def _spellings(
+        self, candidate: CandidateSchema, find: Callable[[str, Sequence[Any]], int]
+    ) -> list[Any]:
+        """Return a schema in each text in which it can be registered; see `_client_schema`."""
+        printed = self._client_schema(candidate, find)
+        if not candidate.texts:
+            return [printed]
+        return [printed, self._client_schema(candidate, find, as_given=True)]
+
+    def _register_first(
+        self, action: str, subject: str, schemas: Sequence[Any], **settings: Any
+    ) -> Any:
+        """Register the first of these spellings that is compatible with earlier versions.
+
+        Some registries take two spellings of a type's name for different types.
+        """
+        register = self._client.register_schema_full_response
+        *others, last = schemas
+        for schema in others:
+            registered = self._find(action, register, subject, schema, status=_CONFLICT, **settings)
+            if registered is not None:
+                return registered
+        return self._call(action, register, subject, last, **settings)
+
     def _register_import(self, name: str, schemas: Sequence[Any]) -> int:
         with suppress(_UnregisteredImportError):
             return self._lookup_import(name, schemas)
-        self._call(f"register the import {name}", self._client.register_schema, name, schemas[-1])
-        return self._find_import(name, schemas)
+        self._register_first(f"register the import {name}", name, schemas[::-1])
+        return self._lookup_import(name, schemas)
 
     def _find_import(self, name: str, schemas: Sequence[Any]) -> int:
         with suppress(_UnregisteredImportError):
@@ -506,12 +530,19 @@ class Registry:
         except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
             self._fail(action, error)
 
-    def _find(self, action: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Return the result of a request, or None for the HTTP status 404; see `_fail`."""
+    def _find(
+        self,
+        action: str,
+        request: Callable[..., Any],
+        *args: Any,
+        status: int = _NOT_FOUND,
+        **kwargs: Any,
+    ) -> Any:
+        """Return the result of a request, or None for an HTTP status; see `_fail`."""
         try:
             return request(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
-            if getattr(error, "http_status_code", None) != _NOT_FOUND:
+            if getattr(error, "http_status_code", None) != status:
                 self._fail(action, error)
             return None
 

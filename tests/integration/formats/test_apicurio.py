@@ -310,6 +310,90 @@ def test_imports_in_subjects_of_other_names_are_found(
         )
 
 
+SHOP = """syntax = "proto3";
+package shop.v1; import "google/protobuf/timestamp.proto"; import "money.proto";
+message Sale {
+  Line first = 1;
+  Kind kind = 2;
+  given.Money total = 3;
+  google.protobuf.Timestamp at = 4;
+  message Line { string id = 1; }
+  enum Kind { A = 0; }
+}
+"""
+"""A file as people write it. `_java_text` is what Java's serializer registers of it."""
+
+
+def _java_text(text: str) -> str:
+    for name, full_name in (
+        ("  Line", "  .shop.v1.Sale.Line"),
+        ("  Kind", "  .shop.v1.Sale.Kind"),
+        ("  given.", "  .given."),
+        ("  google.", "  .google."),
+    ):
+        text = text.replace(name, full_name)
+    return text
+
+
+@pytest.mark.parametrize("first", ["file", "java"])
+def test_next_version_of_a_protobuf_file_is_compatible(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, tmp_path: Path, first: str
+) -> None:
+    """Registries can take `Line`, `shop.v1.Sale.Line` and `.shop.v1.Sale.Line` for three types."""
+    topic = f"next-{first}"
+    (tmp_path / "money.proto").write_text(MONEY)
+    grown = SHOP.replace("Sale {", "Sale {\n  int64 more = 7;")
+    (tmp_path / "sale.proto").write_text(grown)
+    client.register_schema("money.proto", Schema(MONEY, "PROTOBUF"))
+    references = [SchemaReference("money.proto", "money.proto", 1)]
+    registered = SHOP if first == "file" else _java_text(SHOP)
+    client.register_schema(f"{topic}-value", Schema(registered, "PROTOBUF", references))
+    columns = frame(first=frame(id=StringType()), at=TimestampType(), more=LongType())
+    row = {"first": {"id": "a"}, "at": dt.datetime(2020, 1, 1, tzinfo=dt.UTC), "more": 3}
+    options = {"value.schema.file": f"{tmp_path}/sale.proto"}
+    expected = {"first": {"id": "a"}, "at": "2020-01-01T00:00:00Z", "more": "3"}
+    assert _write_next_version(client, broker, topic, columns, row, options) == expected
+
+
+def test_next_version_of_a_derived_protobuf_schema_is_compatible(
+    broker: EmbeddedBroker, client: SchemaRegistryClient
+) -> None:
+    """Version 1 is what Java's serializer registers."""
+    registered = """syntax = "proto3";
+package shop.v1;
+message Sale {
+  .shop.v1.Sale.First first = 1;
+  message First { optional string id = 1; }
+}
+"""
+    client.register_schema("derived-value", Schema(registered, "PROTOBUF"))
+    columns = frame(first=frame(id=StringType()), more=LongType())
+    row = {"first": {"id": "a"}, "more": 3}
+    options = {"value.schema.name": "Sale", "value.schema.namespace": "shop.v1"}
+    expected = {"first": {"id": "a"}, "more": "3"}
+    assert _write_next_version(client, broker, "derived", columns, row, options) == expected
+
+
+def _write_next_version(
+    client: SchemaRegistryClient,
+    broker: EmbeddedBroker,
+    topic: str,
+    columns: StructType,
+    row: dict[str, Any],
+    options: dict[str, str],
+) -> Any:
+    """Write a row under a compatibility rule, first in a dry run, and return it as it is read."""
+    subject = f"{topic}-value"
+    client.set_compatibility(subject, "BACKWARD")
+    broker.create_topic(topic, partitions=1)
+    for settings in ({"dryRun": "true"}, {}):
+        write_rows(
+            broker, columns, [row], **options_of(client, topic, "protobuf"), **options, **settings
+        )
+    assert client.get_versions(subject) == [1, 2]
+    return decoded(client, broker, topic, "shop.v1.Sale")
+
+
 TEXTS = {
     "protobuf": 'syntax = "proto3";\nmessage E {\n  string id = 1;\n}\n',
     "avro": """

@@ -236,13 +236,23 @@ def test_name_with_another_meaning_in_its_scope(body: str) -> None:
     assert assert_text_is_same({"lib.proto": LIBRARY, "uses.proto": text}) == 3
 
 
-def test_dot_only_where_a_name_has_another_meaning() -> None:
-    text = """syntax = "proto3"; package orders.v1; message Order { Order orders = 1; }
-        service Orders { rpc orders(Order) returns (Order); }"""
-    (file,) = compile_files({"orders.proto": text}).values()
-    (printed,) = print_files([file.SerializeToString()])
-    assert "  orders.v1.Order orders = 1;" in printed
-    assert "  rpc orders (orders.v1.Order) returns (orders.v1.Order);" in printed
+def test_full_names_start_with_a_dot() -> None:
+    """As in Java's `ProtobufSchema`: registries can take other spellings for other types."""
+    text = """syntax = "proto2"; package orders.v1; import "google/protobuf/descriptor.proto";
+        message Order {
+            repeated Order parts = 1; map<string, Kind> kinds = 2; enum Kind { A = 0; }
+        }
+        extend google.protobuf.FieldOptions { optional int32 unit = 50000; }
+        service Orders { rpc Get(Order) returns (stream Order); }"""
+    files = compile_files({"orders.proto": text}).values()
+    printed = print_files([file.SerializeToString() for file in files])[-1]
+    for line in (
+        "  repeated .orders.v1.Order parts = 1;",
+        "  map<string, .orders.v1.Order.Kind> kinds = 2;",
+        "extend .google.protobuf.FieldOptions {",
+        "  rpc Get (.orders.v1.Order) returns (stream .orders.v1.Order);",
+    ):
+        assert f"\n{line}\n" in printed
 
 
 @pytest.mark.parametrize("syntax", SYNTAXES)
