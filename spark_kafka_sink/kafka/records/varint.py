@@ -45,8 +45,9 @@ _CONTINUATION_BITS: Final = np.array(
     np.uint64,
 )
 """Continuation bits of the first eight bytes of a varint, by its size in bytes."""
-_TABLE_SIZE: Final = 1 << 14
-"""Smaller numbers, such as most lengths, are looked up in a table of varints."""
+_TABLE_SIZE: Final = 1 << 15
+"""Smaller numbers are looked up in a table of varints: most lengths, and the offset deltas of the
+10,000 rows that Spark puts into a batch by default."""
 _EIGHT: Final = np.uint64(REGISTER_SIZE)
 _FIRST_BITS: Final = np.uint64((1 << 7 * REGISTER_SIZE) - 1)
 _CONTINUES: Final = 0x80

@@ -25,7 +25,7 @@ from tests.support.harness.offline import config, offline
 from tests.support.harness.world import World, world
 
 FEW, MANY = 1_000, 8_000
-"""Row counts whose offset deltas are all in the table of varints, which is another code path."""
+"""Row counts whose largest offset deltas have varints of the same size."""
 # One batch per partition for any number of rows, so that only the rows differ.
 SETTINGS = {"batch_size": 16 << 20, "buffer_memory": 256 << 20, "max_request_size": 32 << 20}
 
