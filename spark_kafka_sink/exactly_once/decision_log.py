@@ -44,7 +44,7 @@ SEGMENT_BYTES: Final = 32 * 1024 * 1024
 
 _cached_records: dict[tuple[int, tuple[str, ...], str], tuple[Position, DecisionRecords]] = {}
 """The records that this process has read, by process id, bootstrap servers and topic. An entry is
-removed while it is in use.
+removed while a read adds to it; callers have snapshots, because other threads read the same topic.
 """
 _compacted: set[tuple[int, tuple[str, ...], str]] = set()
 """The topics whose cleanup.policy has been checked, with the same keys as `_cached_records`."""
@@ -96,9 +96,10 @@ class DecisionLog:
             records = DecisionRecords(self._config.decision_log_topic)
         records.add((record.offset, record.key, record.value) for record in read.records)
         self._pending = read.position.pending
+        snapshot = records.snapshot()
         with _cached_records_lock:
             _cached_records[self._key] = (read.position, records)
-        return records
+        return snapshot
 
     def is_pending(self, scope: Scope) -> bool:
         """Return True if the latest read found records of the scope that no marker follows.

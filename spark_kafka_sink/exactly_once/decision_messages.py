@@ -153,6 +153,13 @@ class DecisionRecords:
             except TransactionError as problem:
                 self._latest[scope] = _Latest(offset, "", problem)
 
+    def snapshot(self) -> DecisionRecords:
+        """Return the records read so far; messages that are added later do not change it."""
+        snapshot = DecisionRecords(self._topic)
+        snapshot._latest = dict(self._latest)
+        snapshot._chunk_keys = {scope: set(keys) for scope, keys in self._chunk_keys.items()}
+        return snapshot
+
     def latest(self, scope: Scope) -> DecisionRecord | None:
         """Return the valid record of a scope, or None if the log has none.
 

@@ -385,6 +385,22 @@ def test_abort_while_a_commit_finishes(query: Writes, kind: ScopeKind) -> None:
     assert write.visible() == rows_of(batch)
 
 
+def test_records_that_a_driver_has_read_do_not_change(query: Writes) -> None:
+    """Other threads of the process, such as other streams, read the same topic."""
+    query.committer.commit("0", query.tasks("0"))
+    with borrowed_client(query.config.producer) as client:
+        scope_client = ScopeClient(client, query.config, query.scope)
+        records = scope_client.log.read()
+        scopes = records.scopes(query.scope.prefix)
+        assert next(scopes) == query.scope
+        other = batch_job(
+            query.bootstrap_servers, query.topic, Scope.batch(query.scope.prefix, "x")
+        )
+        other.committer.commit("x", other.tasks("x"))
+        assert list(scopes) == []
+        assert other.scope in scope_client.log.read().scopes(query.scope.prefix)
+
+
 @pytest.mark.parametrize("is_decided", [False, True])
 def test_abort_does_not_need_the_second_description(query: Writes, is_decided: bool) -> None:
     batch_write, tasks = query.batch_write("0", new_nonce()), transactions_of(query.tasks("0"))
