@@ -164,7 +164,7 @@ class Registry:
         Raises:
             SchemaRegistryError: the schema is incompatible with earlier versions, or see `_fail`.
         """
-        registered = self._find_verbatim(subject, candidate) or self._register_first(
+        registered = self._find_version_of_files(subject, candidate) or self._register_first(
             f"register the schema of subject {subject}",
             subject,
             self._spellings(candidate, self._register_import),
@@ -178,7 +178,7 @@ class Registry:
         Raises:
             SchemaRegistryError: the subject does not contain it, or see `_fail`.
         """
-        registered = self._find_verbatim(subject, candidate) or self._call(
+        registered = self._find_version_of_files(subject, candidate) or self._call(
             f"find the schema in subject {subject}",
             self._client.lookup_schema,
             subject,
@@ -283,7 +283,7 @@ class Registry:
             SchemaRegistryError: the schema is incompatible with the latest version, or see `_fail`.
         """
         latest = f"the latest version of subject {subject}"
-        if self._find_verbatim(subject, candidate) is not None:
+        if self._find_version_of_files(subject, candidate) is not None:
             return f"subject {subject} has the schema"
         try:
             schemas = self._spellings(candidate, self._lookup_import)
@@ -317,8 +317,8 @@ class Registry:
         reasons = rest_client.post(path, body=schema.to_dict()).get("messages") or ()
         return "".join(f": {_printable(str(reason))}" for reason in reasons[:1])
 
-    def _find_verbatim(self, subject: str, candidate: CandidateSchema) -> Any:
-        """Find a Protobuf schema with the texts in the options, or return None.
+    def _find_version_of_files(self, subject: str, candidate: CandidateSchema) -> Any:
+        """Find a version with the Protobuf files in the options, or return None.
 
         Schemas that the sink registers have the text that Java's serializer derives from a message;
         other tools register files as they are, and imports in subjects of any name.
@@ -326,14 +326,19 @@ class Registry:
         if not candidate.texts:
             return None
         action, normalize = f"find the schema in subject {subject}", self._config.normalize
+        has_imports = True
         # A registry can reject a text that protoc accepts; other errors occur again.
         with suppress(SchemaRegistryError):
-            try:
-                schema = self._client_schema(candidate, self._lookup_import, as_given=True)
-            except _UnregisteredImportError:
-                return self._find_equal_version(subject, candidate)
-            lookup = self._client.lookup_schema
-            return self._find(action, lookup, subject, schema, normalize_schemas=normalize)
+            with suppress(_UnregisteredImportError):
+                for schema in self._spellings(candidate, self._lookup_import)[::-1]:
+                    has_imports = bool(schema.references)
+                    lookup = self._client.lookup_schema
+                    registered = self._find(
+                        action, lookup, subject, schema, normalize_schemas=normalize
+                    )
+                    if registered is not None:
+                        return registered
+            return self._find_equal_version(subject, candidate) if has_imports else None
         return None
 
     def _find_equal_version(self, subject: str, candidate: CandidateSchema) -> Any:
@@ -409,7 +414,7 @@ class Registry:
         with suppress(_UnregisteredImportError):
             return self._lookup_import(name, schemas)
         self._register_first(f"register the import {name}", name, schemas[::-1])
-        return self._lookup_import(name, schemas)
+        return self._find_import(name, schemas)
 
     def _find_import(self, name: str, schemas: Sequence[Any]) -> int:
         with suppress(_UnregisteredImportError):
