@@ -89,7 +89,7 @@ def read_jks(content: bytes, password: str | None) -> JksStore:
     keys: list[JksKey] = []
     certificates: list[bytes] = []
     for _ in range(reader.read_int32()):
-        tag, alias, _date = reader.read_int32(), reader.read_text(), reader.read_bytes(8)
+        tag, alias, _date = reader.read_int32(), reader.read_utf(), reader.read_bytes(8)
         if tag == _KEY:
             encrypted = reader.read_block()
             chain = tuple(reader.read_certificate(version) for _ in range(reader.read_int32()))
@@ -117,14 +117,14 @@ class _JksReader:
     def read_block(self) -> bytes:
         return self.read_bytes(self.read_int32())
 
-    def read_text(self) -> str:
+    def read_utf(self) -> str:
         return self.read_bytes(struct.unpack(">H", self.read_bytes(2))[0]).decode(
             "utf-8", "replace"
         )
 
     def read_certificate(self, version: int) -> bytes:
         if version > 1:
-            self.read_text()
+            self.read_utf()
         return self.read_block()
 
 
