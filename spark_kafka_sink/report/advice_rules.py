@@ -155,9 +155,9 @@ def _codec(facts: PipelineFacts) -> Advice | None:
     """Recommend a codec that, in a dry run, sent fewer bytes or took less CPU for the same size."""
     costs = {cost.codec: cost for cost in facts.report.codecs}
     now = costs.get(facts.codec)
-    if now is None or now.bytes_uncompressed < SAMPLE:
-        return None
     quick = [cost for cost in costs.values() if cost.ns_per_byte <= QUICK]
+    if now is None or now.bytes_uncompressed < SAMPLE or not quick:
+        return None
     smallest = min(cost.bytes_compressed for cost in quick)
     good = [cost for cost in quick if cost.bytes_compressed <= MIN_SIZE_RATIO * smallest]
     best = min(good, key=attrgetter("cpu_ns"))

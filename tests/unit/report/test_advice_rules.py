@@ -616,6 +616,11 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
             report(dry_run=True, codecs=costs(NO_CODEC, ("zstd", 950_000, 4_000_000))),
             report(dry_run=True, codecs=costs(NO_CODEC, ("zstd", 300_000, 40_000_000))),
             report({"compression.type": "zstd"}, dry_run=True, codecs=costs(NO_CODEC, ZSTD)),
+            report(
+                {"compression.type": "zstd"},
+                dry_run=True,
+                codecs=costs(("zstd", 300_000, 40_000_000), ("gzip", 300_000, 50_000_000)),
+            ),
             report(codecs=costs(NO_CODEC, ZSTD)),
         ],
     ),
