@@ -34,7 +34,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange, negot
 from spark_kafka_sink.producer.transactions.producer_transaction import RUN_AGAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
@@ -64,7 +64,7 @@ _TWO_PHASE = VersionRange(6, 6)
 
 
 class CoordinatorAction(Enum):
-    """The next step after a coordinator's response."""
+    """The next step after a coordinator's response, in order of severity."""
 
     DONE = auto()
     RETRY = auto()
@@ -105,6 +105,11 @@ def action_for(api: ApiKey, code: int) -> CoordinatorAction:
     if code == ErrorCode.transaction_abortable:
         return CoordinatorAction.ABORT
     return CoordinatorAction.FAIL
+
+
+def worst_code(codes: Iterable[int]) -> int:
+    """Return the code of an AddPartitionsToTxn response that determines the next step."""
+    return max(codes, key=lambda code: action_for(ApiKey.ADD_PARTITIONS_TO_TXN, code).value)
 
 
 def coordinator_error(

@@ -452,10 +452,10 @@ class TransactionManager:
                 rejected.add(code)
         self._partitions.retry_adding()
         rejected.discard(ErrorCode.operation_not_attempted)
-        if not rejected:
+        if rejected:
+            self._retry_or_raise(completion, coordinator_requests.worst_code(rejected), now)
+        else:
             self._record_success()
-        for code in rejected:
-            self._retry_or_raise(completion, code, now)
         if ErrorCode.concurrent_transactions in rejected:
             self._retry.schedule(now + _ADD_BACKOFF)
 

@@ -1,6 +1,7 @@
 """A session in a transaction from FindCoordinator to the last acknowledgement, with V1 and V2."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
 )
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
+from spark_kafka_sink.kafka.client.backoff import RetryTimer
 from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
 from spark_kafka_sink.kafka.client.request import Completion
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -20,7 +22,7 @@ from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
-from tests.support.harness.coordinator import CoordinatorFault
+from tests.support.harness.coordinator import _HANDLERS, CoordinatorFault, FakeCoordinator
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
@@ -146,6 +148,35 @@ def test_each_step_is_retried(sim: World, api: ApiKey, trouble: CoordinatorFault
     assert (transaction.producer_id, transaction.epoch) == (known.producer_id, known.epoch)
     assert transaction.epoch == int(api is INIT and trouble is LOST)
     sim.check_accounting()
+
+
+def test_two_rejected_partitions_of_one_response_back_off_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    codes = [ErrorCode.coordinator_load_in_progress, ErrorCode.unknown_topic_or_partition]
+    add, back_off, delays = FakeCoordinator.add, RetryTimer.back_off, 0
+
+    def reject_each(self: FakeCoordinator, version: int, request: Any, _: int | None) -> Any:
+        responses = [add(self, version, request, code) for code in codes]
+        results = [response["results_by_topic_v3_and_below"][0] for response in responses]
+        monkeypatch.setitem(_HANDLERS, ADD, add)
+        partitions = [result["results_by_partition"] for result in results]
+        mixed = [codes[index % 2] for index, codes in enumerate(zip(*partitions, strict=True))]
+        return {"results_by_topic_v3_and_below": [{**results[0], "results_by_partition": mixed}]}
+
+    def count(self: RetryTimer, now: float) -> None:
+        nonlocal delays
+        delays += 1
+        back_off(self, now)
+
+    monkeypatch.setitem(_HANDLERS, ADD, reject_each)
+    monkeypatch.setattr(RetryTimer, "back_off", count)
+    with world(cluster(0), transaction=SETTINGS) as sim:
+        values = [sim.send_batches(1, partition) for partition in (0, 1)]
+        sim.finish()
+        assert [sim.cluster.logs["t", partition].values() for partition in (0, 1)] == values
+        assert len(sim.cluster.coordinator.requests_for(ADD)) == 2
+        assert delays == 1
 
 
 @pytest.mark.parametrize("api", [FIND, INIT, ADD])
