@@ -39,10 +39,11 @@ _DEAD = "the sender thread has died"
 _DEAD_HINT = "Run the write again; the log of the worker process might contain the reason."
 THREAD_CHECK_S = 0.2
 """Interval in seconds at which a waiting thread checks that the sender thread is alive."""
-_STALLED_CHECKS = 300
-"""Number of checks during one iteration of the sender thread after which it is considered stalled.
+_STALLED_S = 60.0
+"""Seconds of waits during one iteration of the sender thread after which it is considered stalled.
 
-Checks are counted instead of seconds, because they also stop while the process is suspended.
+The durations of completed waits are added up: no clock is read, because the process might have been
+suspended.
 """
 
 
@@ -104,8 +105,8 @@ class Client:
         """The sender thread, or None before the first `attach`; retained after the thread exits."""
         self._task_loop: Loop | None = None
         """The task's loop, until it is detached."""
-        self._checks = 0
-        """Number of checks of the sender thread during its current iteration."""
+        self._waited_s = 0.0
+        """Seconds that threads have waited during the current iteration of the sender thread."""
         self._stalled: DeliveryError | None = None
         """The error if the sender thread does not finish an iteration; it is not used again."""
 
@@ -150,13 +151,14 @@ class Client:
                 hint="Open connections after the fork: threads and sockets belong to the parent.",
             )
 
-    def check_thread(self) -> None:
+    def check_thread(self, waited_s: float) -> None:
         """Report to the attached loop that the sender thread died silently, or that it stalls.
 
-        The task's thread calls this method while it waits for the sender thread.
+        The task's thread calls this method after each `waited_s` seconds of waiting for the sender
+        thread.
         """
-        self._checks += 1
-        if self._checks >= _STALLED_CHECKS and not self.is_dead and self._thread is not None:
+        self._waited_s += waited_s
+        if self._waited_s >= _STALLED_S and not self.is_dead and self._thread is not None:
             self._stalled = _stalled_error(self._thread)
         if self.is_dead and self._task_loop is not None:
             self._task_loop.handle_crash(self._stalled or DeliveryError(_DEAD, hint=_DEAD_HINT))
@@ -201,14 +203,14 @@ class Client:
         self._switches.append((loop, done))
         self.network.wakeup()
         while not self.is_dead and not done.wait(THREAD_CHECK_S):
-            self.check_thread()
+            self.check_thread(THREAD_CHECK_S)
         if not done.is_set():
             self._take_switches()  # The sender thread has exited, or stalls outside of this queue.
         return not self._closed and not self.is_dead
 
     def _run(self) -> None:
         while not self._closed:
-            self._checks = 0
+            self._waited_s = 0.0
             self._take_switches()
             self._run_iteration()
         self._take_switches()
@@ -262,8 +264,7 @@ def _stalled_error(thread: Thread) -> DeliveryError:
     """Return the error for a thread that does not finish an iteration, with its current line."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - its documented use
     where = "" if frame is None else "".join(traceback.format_stack(frame, limit=1)).strip()
-    seconds = _STALLED_CHECKS * THREAD_CHECK_S
     return DeliveryError(
-        f"the sender thread has made no progress for {seconds:g} s: {' '.join(where.split())}",
+        f"the sender thread has made no progress for {_STALLED_S:g} s: {' '.join(where.split())}",
         hint="Run the write again, and report this as a bug in spark-kafka-sink.",
     )

@@ -30,12 +30,12 @@ class SessionState:
     Args:
         clock: the client's clock.
         wake_sender: interrupts the sender's poll; any thread may call it.
-        check_sender: called while the writer waits; fails the session if the sender thread has
-            died.
+        check_sender: called with the seconds that the writer has waited; fails the session if the
+            sender thread has died or stalls.
     """
 
     def __init__(
-        self, clock: Clock, wake_sender: Callable[[], None], check_sender: Callable[[], None]
+        self, clock: Clock, wake_sender: Callable[[], None], check_sender: Callable[[float], None]
     ) -> None:
         self.clock = clock
         self.wake_sender = wake_sender
@@ -129,8 +129,9 @@ class SessionState:
                 left = max(started, since()) + seconds - self.clock.monotonic()
                 if left <= 0:
                     return False
-                if not self.changed.wait(min(left, THREAD_CHECK_S)):
-                    self._check_sender()
+                wait = min(left, THREAD_CHECK_S)
+                if not self.changed.wait(wait):
+                    self._check_sender(wait)
 
     def wait_until_complete(self, seconds: float) -> None:
         """Wait until every batch is acknowledged, or raise the error that ended the session.

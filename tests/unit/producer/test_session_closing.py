@@ -111,13 +111,13 @@ def test_client_is_closed_only_after_its_thread_has_ended() -> None:
     closing = Thread(target=client.close, daemon=True)
     closing.start()
     closing.join(THREAD_CHECK_S)
-    client.check_thread()
+    client.check_thread(THREAD_CHECK_S)
     assert loop.error is None
     assert not client.is_dead
     loop.released.set()
     closing.join(SOON)
     assert client.is_dead
-    client.check_thread()  # type: ignore[unreachable]
+    client.check_thread(THREAD_CHECK_S)  # type: ignore[unreachable]
     assert loop.error is not None
 
 

@@ -178,7 +178,7 @@ def test_wait_ends_if_the_sender_dies(
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_wait_ends_if_the_sender_thread_stalls(wait: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_kafka_sink.kafka.client.client._STALLED_CHECKS", 3)
+    monkeypatch.setattr("spark_kafka_sink.kafka.client.client._STALLED_S", 0.6)
     released = Event()
     with running_session(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
         session._sender.run_once = released.wait  # type: ignore[method-assign, assignment]
@@ -195,7 +195,7 @@ def test_wait_ends_if_the_sender_thread_stalls(wait: str, monkeypatch: pytest.Mo
 
 
 def test_slow_iteration_is_not_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("spark_kafka_sink.kafka.client.client._STALLED_CHECKS", 4)
+    monkeypatch.setattr("spark_kafka_sink.kafka.client.client._STALLED_S", 0.8)
     with running_session(delivery_timeout_ms=1_500, request_timeout_ms=500) as session:
         run_once = session._sender.run_once
 
@@ -206,6 +206,26 @@ def test_slow_iteration_is_not_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
         session._sender.run_once = slow  # type: ignore[method-assign]
         caught = within(lambda: WAITS["flush"](session))
         assert "delivery.timeout.ms" in str(caught)
+
+
+def test_many_short_waits_are_not_a_stall() -> None:
+    """A rate limit makes the writer wait for less than a millisecond at a time."""
+    released, entered = Event(), Event()
+
+    def block() -> None:
+        entered.set()
+        released.wait()
+
+    with running_session() as session:
+        session._sender.run_once = block  # type: ignore[method-assign]
+        session.client.network.wakeup()
+        assert entered.wait(SOON)
+        try:
+            for _ in range(400):
+                session.context.state.wait_for(lambda: False, 0.0005)
+            assert not session.client.is_dead
+        finally:
+            released.set()
 
 
 def test_records_have_a_status_after_the_sender_thread_died() -> None:

@@ -25,7 +25,7 @@ class AccumulatorHarness:
         self.wakes = 0
         self.clock = clock
         self.codec = ManualExecutor()
-        self.state = SessionState(clock, self._wake, lambda: None)
+        self.state = SessionState(clock, self._wake, lambda _: None)
         events = ProducerEvents()
         self.memory = BufferPool(settings, self.state, events)
         self.queues = BatchQueues(self.state.lock)

@@ -20,7 +20,7 @@ class PoolHarness:
     def __init__(self) -> None:
         self.clock = ManualClock(seconds=1.0)
         self.wakes = 0
-        self.state = SessionState(self.clock, self._wake, lambda: self.clock.advance(0.5))
+        self.state = SessionState(self.clock, self._wake, lambda _: self.clock.advance(0.5))
         settings = config(buffer_memory=LIMIT, max_block_ms=1_000, batch_size=1_000)
         self.pool = BufferPool(settings, self.state, ProducerEvents())
 

@@ -19,7 +19,7 @@ def nothing() -> None: ...
 
 @pytest.fixture
 def state() -> SessionState:
-    return SessionState(SystemClock(), nothing, nothing)
+    return SessionState(SystemClock(), nothing, lambda _: None)
 
 
 @pytest.fixture

@@ -252,7 +252,7 @@ class Outcome:
 
     def __init__(self) -> None:
         clock = ManualClock(seconds=1.0)
-        self.state = SessionState(clock, lambda: None, lambda: None)
+        self.state = SessionState(clock, lambda: None, lambda _: None)
         self.statuses = (
             PartitionStatus(topic="t", partition=0, records=3, status=DeliveryStatus.NOT_PERSISTED),
         )
