@@ -214,6 +214,12 @@ class TransactionManager:
         if self.state not in FAILED:
             self._transition_to(ProducerTransactionState.ABORTABLE_ERROR)
 
+    def take_denied(self) -> frozenset[str]:
+        """Return and forget the topics to which the coordinator has denied access."""
+        denied = frozenset(self._denied)
+        self._denied.clear()
+        return denied
+
     # The sender's loop calls the methods below.
 
     def maybe_send(self, now: float, *, has_records: bool) -> None:
@@ -225,7 +231,11 @@ class TransactionManager:
         """
         self._check_timeout(now)
         self._closed.forget_restarted(self._client.network)
-        if self._in_flight or now < self._retry.due_at or not self._is_due(has_records=has_records):
+        if self._in_flight or now < self._retry.due_at:
+            return
+        if self._abort_requested:
+            self._maybe_begin_abort()
+        if not self._is_due(has_records=has_records):
             return
         node = self._coordinator.ready_node(now, self)
         if node is None:
@@ -267,17 +277,18 @@ class TransactionManager:
 
     def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `maybe_send` must be called again."""
-        waits_for_coordinator = self.state in {
-            ProducerTransactionState.UNINITIALIZED,
-            ProducerTransactionState.ABORTING,
-        } or (self._checks_flag or self._partitions.in_state(AddState.NEW))
+        waits_for_coordinator = (
+            self.state is ProducerTransactionState.UNINITIALIZED
+            or self.state is ProducerTransactionState.ABORTING
+            or self._checks_flag
+            or bool(self._partitions.in_state(AddState.NEW))
+        )
         if self._in_flight or not waits_for_coordinator:
             return 1.0
         return max(self._retry.due_at - now, self._coordinator.seconds_until_due(now))
 
     def _is_due(self, *, has_records: bool) -> bool:
         if self._abort_requested:
-            self._maybe_begin_abort()
             return self.state is ProducerTransactionState.ABORTING
         if self.state is ProducerTransactionState.UNINITIALIZED:
             return has_records
@@ -382,12 +393,6 @@ class TransactionManager:
         else:
             self._unchecked_flag = flag
             self._coordinator = CoordinatorLookup(self._client, flag, self._acls)
-
-    def take_denied(self) -> frozenset[str]:
-        """Return and forget the topics to which the coordinator has denied access."""
-        denied = frozenset(self._denied)
-        self._denied.clear()
-        return denied
 
     def _handle_flag_check(self, completion: Completion, now: float) -> None:
         """Accept the producer id only if the driver has not aborted the write.
