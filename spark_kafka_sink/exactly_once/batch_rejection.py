@@ -61,7 +61,7 @@ class BatchRejection(Enum):
         f"{_MARK_AS_WRITTEN}",
     )
     ANOTHER_WRITE = RejectionTexts(
-        "another write in the same run of foreachBatch has this batchId and target",
+        "another write in the same run of foreachBatch has this batchId and destination",
         hint="If one function writes several times, each write needs a different value of the "
         f"option topic; for the same topic, or without that option, {_SET_WRITE_NAME}. Retrying a "
         "write within the same call is also rejected: let the query fail, and restart it.",

@@ -191,7 +191,7 @@ class DecisionRecords:
         return (scope for scope in self._latest if scope.prefix == prefix)
 
     def is_followed(self, scope: Scope) -> bool:
-        """Return True if foreachBatch has written a later batch with the same prefix and target.
+        """Return True if foreachBatch has written a later batch with this prefix and destination.
 
         A batch is later if its batchId is a higher number. BatchIds that are not decimal numbers
         are not compared. Batch jobs do not count, because they may run in any order.
@@ -206,7 +206,7 @@ class DecisionRecords:
             other
             for other in self.scopes(scope.prefix)
             if other.kind is scope.kind
-            and other.target == scope.target
+            and other.destination == scope.destination
             and (_number_of(other) or 0) > number
         )
         return any(_is_of_foreach_batch(self.latest(other)) for other in later)

@@ -91,7 +91,7 @@ class BatchWrite:
     run: str | None = None
     """Run id of the query for a write in foreachBatch; None if unknown."""
     is_followed: bool = False
-    """True if foreachBatch has already written a batch with a higher number to the same target.
+    """True if foreachBatch has written a batch with a higher number to the same destination.
     Only planning determines this, because only a batch that planning finds written can be skipped.
     """
     rows: int | None = None
@@ -239,7 +239,7 @@ class AlreadyDone:
     """The batch is already written: abort the transactions in `never_decided`, and return.
 
     If `done` is set, append it first: this state records that this run of the query has found the
-    batch. Any further write of the run with the same batchId and target counts as a different
+    batch. Any further write of the run with the same batchId and destination counts as a different
     write.
     """
 

@@ -27,7 +27,7 @@ from spark_kafka_sink.exactly_once.steps.end_transactions import (
     final_fates,
 )
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
-from spark_kafka_sink.exactly_once.steps.torn import torn_error
+from spark_kafka_sink.exactly_once.steps.torn_error import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     driver_transactional_id,

@@ -49,8 +49,8 @@ _NAME: Final = r"(?:[A-Za-z0-9._~:+=@,-]|%[0-9A-F]{2})+"
 _PREFIX: Final = r"[A-Za-z0-9._-]+"
 _ATTEMPT: Final = rf"[0-9a-f]{{{2 * NONCE_BYTES}}}/[0-9]+/[0-9]+"
 _TOPIC_COLUMN: Final = "topic-column"
-_TARGET: Final = rf"/(?:topic=({_NAME})|{_TOPIC_COLUMN})(?:/name=({_NAME}))?"
-_NAMED: Final = rf"(batch|run)/({_NAME})({_TARGET})?"
+_DESTINATION: Final = rf"/(?:topic=({_NAME})|{_TOPIC_COLUMN})(?:/name=({_NAME}))?"
+_NAMED: Final = rf"(batch|run)/({_NAME})({_DESTINATION})?"
 _DRIVER: Final = re.compile(rf"({_PREFIX})/(?:(stream)|{_NAMED})")
 _STREAM_TASK: Final = re.compile(
     rf"({_PREFIX})/stream/({_NAME})/([0-9]+)/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
@@ -84,7 +84,7 @@ class WriteDestination:
     """Value of the option writeName; None if it is not set."""
 
     def __str__(self) -> str:
-        """Describe the target for messages, such as "to topic x" or "named y to topic x"."""
+        """Describe the destination for messages, such as "to topic x" or "named y to topic x"."""
         where = "to the topics of its rows" if self.topic is None else f"to topic {self.topic}"
         return where if self.name is None else f"named {self.name} {where}"
 
@@ -97,7 +97,7 @@ class Scope:
     """The unit of fencing, which has one record in the decision log.
 
     Two batch jobs with different batchIds are two scopes, so neither can fence the other. The same
-    applies to two writes with the same batchId and different targets.
+    applies to two writes with the same batchId and different destinations.
     """
 
     kind: ScopeKind
@@ -105,8 +105,8 @@ class Scope:
     """Value of the option transactionalIdPrefix."""
     name: str = ""
     """The batchId, or the random id of a run; empty for a stream."""
-    target: WriteDestination | None = None
-    """Target of a batch; None for a stream or a run."""
+    destination: WriteDestination | None = None
+    """Destination of a batch; None for a stream or a run."""
 
     @classmethod
     def stream(cls, prefix: str) -> Self:
@@ -115,7 +115,7 @@ class Scope:
         return cls(kind=ScopeKind.STREAM, prefix=prefix)
 
     @classmethod
-    def batch(cls, prefix: str, batch_id: str, target: WriteDestination = _ANY_TOPIC) -> Self:
+    def batch(cls, prefix: str, batch_id: str, destination: WriteDestination = _ANY_TOPIC) -> Self:
         """Return the scope of a batch write with a batchId.
 
         Raises:
@@ -123,7 +123,7 @@ class Scope:
         """
         check_prefix(prefix)
         check_batch_id(batch_id)
-        return cls(kind=ScopeKind.BATCH, prefix=prefix, name=batch_id, target=target)
+        return cls(kind=ScopeKind.BATCH, prefix=prefix, name=batch_id, destination=destination)
 
     @classmethod
     def run(cls, prefix: str) -> Self:
@@ -136,7 +136,7 @@ class Scope:
         if self.kind is ScopeKind.STREAM:
             return f"stream {self.prefix}"
         text = f"{self.kind.value} {self.name} of {self.prefix}"
-        return text if self.target is None else f"{text} {self.target}"
+        return text if self.destination is None else f"{text} {self.destination}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,7 @@ def driver_transactional_id(scope: Scope) -> str:
     base = f"{scope.prefix}/{scope.kind.value}"
     if scope.kind is ScopeKind.STREAM:
         return base
-    return f"{base}/{_quoted(scope.name)}{_target_id(scope.target)}"
+    return f"{base}/{_quoted(scope.name)}{_destination_id(scope.destination)}"
 
 
 def abort_flag_id(scope: Scope, nonce: str) -> str:
@@ -243,27 +243,27 @@ def prefix_pattern(prefix: str) -> str:
     return f"^{re.escape(prefix)}/(stream|batch|run)(/.*)?$"
 
 
-def _target_id(target: WriteDestination | None) -> str:
-    """Return the suffix of a driver's id for this target; empty without a target."""
-    if target is None:
+def _destination_id(destination: WriteDestination | None) -> str:
+    """Return the suffix of a driver's id for this destination; empty without one."""
+    if destination is None:
         return ""
-    topic = _TOPIC_COLUMN if target.topic is None else f"topic={_quoted(target.topic)}"
-    return f"/{topic}" if target.name is None else f"/{topic}/name={_quoted(target.name)}"
+    topic = _TOPIC_COLUMN if destination.topic is None else f"topic={_quoted(destination.topic)}"
+    return f"/{topic}" if destination.name is None else f"/{topic}/name={_quoted(destination.name)}"
 
 
 def _named_scope(
-    prefix: str, kind: str, name: str, target: str | None, topic: str | None, write: str | None
+    prefix: str, kind: str, name: str, destination: str | None, topic: str | None, write: str | None
 ) -> Scope | None:
     """Return the scope, or None if `driver_transactional_id` would not produce this id."""
     quoted = [part for part in (name, topic, write) if part is not None]
-    if None in map(_unquoted, quoted) or (target is None) == (kind == ScopeKind.BATCH):
+    if None in map(_unquoted, quoted) or (destination is None) == (kind == ScopeKind.BATCH):
         return None
     return Scope(
         kind=ScopeKind(kind),
         prefix=prefix,
         name=unquote(name),
-        target=WriteDestination(topic=topic and unquote(topic), name=write and unquote(write))
-        if target
+        destination=WriteDestination(topic=topic and unquote(topic), name=write and unquote(write))
+        if destination
         else None,
     )
 

@@ -68,7 +68,7 @@ class BadRowCounter:
                 f"{self._hint(error, rows, row)}"
                 for row in firsts
             ]
-            self.count_rejected(error, count, examples)
+            self.count_error(error, count, examples)
         self.check_ratio()
 
     def _hint(self, error: RowError, rows: Rows, row: int) -> str:
@@ -80,7 +80,7 @@ class BadRowCounter:
         topic = rows.topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
         return f": {self._acls.hint(ErrorCode.topic_authorization_failed, topic)}"
 
-    def count_rejected(self, error: RowError, count: int, examples: list[str]) -> None:
+    def count_error(self, error: RowError, count: int, examples: list[str]) -> None:
         """Count records that have the same error; log the first record with this error."""
         with self._lock:
             first = not self._counts[error]

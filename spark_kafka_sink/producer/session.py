@@ -117,7 +117,7 @@ class ProducerSession:
         )
         self._encoder = ChunkEncoder(client, self._accumulator)
         self._sender = make_sender(self.context)
-        self._slices = 0
+        self._last_slice_count = 0
         self.context.events.on_opened(client.name, client.config.buffer_memory)
         client.network.name_client(self.context.settings.client_id)
         client.attach(self._sender)
@@ -147,7 +147,7 @@ class ProducerSession:
     @property
     def suggested_chunk_rows(self) -> int:
         """Suggested number of rows in the next chunk, based on the last partition count."""
-        return max(_MIN_CHUNK_ROWS, self._slices * ROWS_PER_SLICE)
+        return max(_MIN_CHUNK_ROWS, self._last_slice_count * ROWS_PER_SLICE)
 
     def flush(self) -> None:
         """Wait until every record is acknowledged, or raise the error that ended the session."""
@@ -217,7 +217,7 @@ class ProducerSession:
             meter.keyed_records = self._partitioner.keyed_rows[name]
             meter.assigned_records = self._partitioner.assigned_rows[name]
         report = self.context.report_builder.build(task, int(duration * 1000))
-        return replace(report, poison=self.context.bad_rows.build()).of_task(task)
+        return replace(report, poison=self.context.bad_rows.build()).with_task(task)
 
     @property
     def written_topics(self) -> tuple[WrittenTopic, ...]:
@@ -255,7 +255,7 @@ class ProducerSession:
                 routed = routed.select(np.flatnonzero(errors == RowError.NONE))
             for ordered in self._admission.in_quota_order(routed):
                 slices, charge = self._encoder.encode(ordered, arrived_ms)
-                self._slices = len(slices)
+                self._last_slice_count = len(slices)
                 self._accumulator.append(slices, charge, ordered.size)
                 reserved -= ordered.size
         finally:

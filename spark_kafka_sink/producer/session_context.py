@@ -45,7 +45,7 @@ class SessionSettings:
     throttling: ThrottlingConfig = field(default_factory=ThrottlingConfig)
     client_id: str = ""
     """The client id if client.id is not configured."""
-    task: int = 0
+    task_number: int = 0
     dry_run: bool = False
     """True for a dry run: batches are built but not sent."""
     assumed_topics: tuple[tuple[str, int], ...] = ()
@@ -170,7 +170,7 @@ def _dead_letter_topic(
     return DeadLetterTopic(
         name=policy.dead_letter_topic,
         context_headers=policy.context_headers,
-        task=settings.task,
+        task=settings.task_number,
         largest=largest - HEADER_SIZE,
         acls=acls,
     )

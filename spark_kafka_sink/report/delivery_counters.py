@@ -242,7 +242,7 @@ class DeliveryCounters:
         """Return every outcome other than "persisted", in the form used by `DeliveryError`."""
         return tuple(status for partition in self.partitions for status in partition.statuses())
 
-    def of_task(self, task: TaskInfo) -> Self:
+    def with_task(self, task: TaskInfo) -> Self:
         """Return this report with the line of its only task."""
         line = TaskReport(
             duration_ms=self.duration_max_ms,

@@ -110,7 +110,7 @@ class PipelineFacts:
         return self.report.duration_ms / 1000 / max(1, self.report.tasks)
 
     def share(self, seconds: float) -> float:
-        """Return the largest possible share of `seconds`, spent by all tasks, in the total time.
+        """Return the smallest possible share of `seconds`, spent by all tasks, in the total time.
 
         The time of a task starts with its first rows. If Spark takes long to compute these, the
         time of the whole write is larger and is used instead.

@@ -203,7 +203,7 @@ class ReportBuilder:
             metrics=self.meters.build(),
             dry_run=self._dry_run,
             codecs=self._codecs,
-        ).of_task(task)
+        ).with_task(task)
 
     def _tally(self, topic: str, partition: int) -> _PartitionTally:
         tally = self._tallies.get((topic, partition))

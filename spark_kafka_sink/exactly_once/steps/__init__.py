@@ -9,8 +9,8 @@ In reading order:
 - `commit`: the commit of a batch
 - `end_transactions`: ends the transactions of decided batches, and records the outcome
 - `fates`: the outcome of each transaction of a decided batch
-- `torn`: the error for a partially committed batch
-- `rejections`: the errors for batches that must not be written
+- `torn_error`: the error for a partially committed batch
+- `rejection_error`: the errors for batches that must not be written
 - `recovery`: finish decided batches of earlier drivers, of this scope and of earlier runs
 - `abort`: the abort of a batch
 - `shared_commit`: begins, commits and aborts the transaction that all tasks of a batch share

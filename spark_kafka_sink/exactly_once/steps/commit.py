@@ -25,8 +25,8 @@ from spark_kafka_sink.exactly_once.steps.end_transactions import (
 )
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_own
 from spark_kafka_sink.exactly_once.steps.recovery import roll_forward
-from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
-from spark_kafka_sink.exactly_once.steps.torn import torn_error
+from spark_kafka_sink.exactly_once.steps.rejection_error import rejection_error
+from spark_kafka_sink.exactly_once.steps.torn_error import torn_error
 from spark_kafka_sink.exactly_once.steps.transaction_checks import is_any_committed
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.kafka.admin.appender import UnclearFenceError

@@ -22,7 +22,7 @@ from spark_kafka_sink.exactly_once.steps.end_transactions import (
     commit_other_scopes,
     final_fates,
 )
-from spark_kafka_sink.exactly_once.steps.torn import torn_error
+from spark_kafka_sink.exactly_once.steps.torn_error import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.exactly_once.shared_transaction import check_producers, written_ranges
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
-from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
+from spark_kafka_sink.exactly_once.steps.rejection_error import rejection_error
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
 

@@ -178,7 +178,8 @@ class CircuitBreakers:
         """Brokers that have not responded for partitioner.availability.timeout.ms."""
 
         # Entries are added by the sender thread and looked up by any thread.
-        self._by_target: dict[TopicPartition | int, Breaker] = {}
+        self._breakers_by_owner: dict[TopicPartition | int, Breaker] = {}
+        """The breakers of partitions, and of brokers by their id."""
 
         # Sender thread only.
         self._job = Breaker(self._config, self._config.job)
@@ -217,8 +218,8 @@ class CircuitBreakers:
             if self._is_storm(now):
                 self.ramp = Ramp(now)
         if self._config.target.is_enabled:
-            for target in (topic_partition,) if node_id is None else (topic_partition, node_id):
-                self._breaker(target).record(outcome, now)
+            for owner in (topic_partition,) if node_id is None else (topic_partition, node_id):
+                self._breaker(owner).record(outcome, now)
         if self._config.job.is_enabled and self._job.record(outcome, now):
             return self._reason(now)
         return None
@@ -233,24 +234,24 @@ class CircuitBreakers:
         """Return True if the partition's or its leader's breaker is open."""
         return BreakerState.OPEN in (self._state(topic_partition, now), self._state(node_id, now))
 
-    def may_send(self, target: TopicPartition | int, is_busy: bool, now: float) -> bool:
+    def may_send(self, owner: TopicPartition | int, is_busy: bool, now: float) -> bool:
         """Return True if the breaker is closed, or if it is half-open and `is_busy` is False."""
-        if not self._by_target:
+        if not self._breakers_by_owner:
             return True
-        state = self._state(target, now)
+        state = self._state(owner, now)
         return state is BreakerState.CLOSED or (state is BreakerState.HALF_OPEN and not is_busy)
 
-    def is_probing(self, target: TopicPartition | int, now: float) -> bool:
+    def is_probing(self, owner: TopicPartition | int, now: float) -> bool:
         """Return True if the breaker is half-open, which allows only one trial batch."""
-        return self._state(target, now) is BreakerState.HALF_OPEN
+        return self._state(owner, now) is BreakerState.HALF_OPEN
 
     @property
     def has_breakers(self) -> bool:
         """True if the breaker of any partition or broker might be open."""
-        return bool(self._by_target)
+        return bool(self._breakers_by_owner)
 
-    def _state(self, target: TopicPartition | int, now: float) -> BreakerState:
-        breaker = self._by_target.get(target)
+    def _state(self, owner: TopicPartition | int, now: float) -> BreakerState:
+        breaker = self._breakers_by_owner.get(owner)
         return BreakerState.CLOSED if breaker is None else breaker.state(now)
 
     # Only the sender thread calls the methods below.
@@ -264,10 +265,10 @@ class CircuitBreakers:
             return False
         return self._recent.tally(now).reaches(STORM, _STORM_BATCHES)
 
-    def _breaker(self, target: TopicPartition | int) -> Breaker:
-        breaker = self._by_target.get(target)
+    def _breaker(self, owner: TopicPartition | int) -> Breaker:
+        breaker = self._breakers_by_owner.get(owner)
         if breaker is None:
-            breaker = self._by_target[target] = Breaker(self._config, self._config.target)
+            breaker = self._breakers_by_owner[owner] = Breaker(self._config, self._config.target)
         return breaker
 
     def _reason(self, now: float) -> DeliveryError:

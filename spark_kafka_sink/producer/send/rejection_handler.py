@@ -276,7 +276,7 @@ class RejectionHandler:
             f"{batch.topic_partition}: {text}"
             for text in texts or [self._message(result) or result.error]
         ]
-        self.bad_rows.count_rejected(result.row_error, count, examples)
+        self.bad_rows.count_error(result.row_error, count, examples)
 
 
 def _assigned_partitions(partition: int, count: int) -> pa.Int32Array:

@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `batch_plan`: which batches the tasks write, and in which transactions
+- `exactly_once_plan`: which batches the tasks write, and in which transactions
 - `running_query`: the query, micro-batch and run of the current task
 - `counted_rows`: counts a task's rows and collects their topics
 - `transaction_commit_messages`: the tasks' commit messages, and what the driver reads from them

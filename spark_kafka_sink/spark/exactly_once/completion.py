@@ -183,10 +183,9 @@ class ExactlyOnceCompletion(WriteCompletion):
     ) -> CommitOutcome:
         results, committer = [task.result for task in tasks], self._committer()
         nonce = planned.nonce
-        # the tasks of the shared transaction are fenced when it ends
         if planned.shared is not None:
-            # Only the report needs the partitions; executors with a different version may omit
-            # them.
+            # The end of the shared transaction fences all tasks. Only the report needs the
+            # partitions; executors with a different version may omit them.
             with suppress(Exception):
                 results = results_of(tasks)
             return committer.abort_shared(

@@ -21,8 +21,8 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     WriteDestination,
     new_nonce,
 )
-from spark_kafka_sink.spark.exactly_once.batch_plan import ExactlyOncePlan
 from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion
+from spark_kafka_sink.spark.exactly_once.exactly_once_plan import ExactlyOncePlan
 from spark_kafka_sink.spark.exactly_once.transaction_timeouts import transaction_timeout_ms
 from spark_kafka_sink.spark.exactly_once.transactional_task import TransactionalTaskWriter
 from spark_kafka_sink.spark.reports.abort_files import PlanningData

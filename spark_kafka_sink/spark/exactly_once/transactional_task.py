@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.spark.exactly_once.batch_plan import ExactlyOncePlan
+    from spark_kafka_sink.spark.exactly_once.exactly_once_plan import ExactlyOncePlan
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
@@ -93,7 +93,7 @@ class TransactionalTaskWriter(TaskWriter):
             shared=plan.shared,
         )
         return TransactionCommitMessage(
-            self.origin.of_task(report), result, plan.nonce, written=written
+            self.origin.add_to(report), result, plan.nonce, written=written
         )
 
     def read_rows(

@@ -79,7 +79,7 @@ class WriteOrigin:
             at=self.started_at, started_s=self.started_s, error_file=self.error_file.path
         )
 
-    def of_task(self, report: DeliveryReport) -> DeliveryReport:
+    def add_to(self, report: DeliveryReport) -> DeliveryReport:
         """Return the report with the query and the micro-batch of this thread's task."""
         return replace(
             report,

@@ -87,7 +87,7 @@ class TaskWriter:
         from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
         report, written = self.send_rows(batches)
-        return CommitMessage(self.origin.of_task(report), written=written)
+        return CommitMessage(self.origin.add_to(report), written=written)
 
     def send_rows(
         self,
@@ -180,7 +180,7 @@ class TaskWriter:
             dead_letters=self.config.dead_letters,
             throttling=self.config.throttling,
             client_id=client_id(self.origin.query_name),
-            task=task_info().partition_id,
+            task_number=task_info().partition_id,
             dry_run=self.config.dry_run,
             assumed_topics=self.config.assumed_topics,
             statistics_path=self._statistics_path(),

@@ -316,7 +316,7 @@ def test_jobs_with_different_batch_ids_do_not_fence_each_other(query: Writes) ->
 def write_batch(query: Writes, target: WriteDestination | None, rows: int | None = None) -> Writes:
     """Run a batch job, possibly one of a version that did not distinguish writes."""
     if target is None:
-        scope = replace(Scope.batch(query.scope.prefix, "7"), target=None)
+        scope = replace(Scope.batch(query.scope.prefix, "7"), destination=None)
     else:
         scope = Scope.batch(query.scope.prefix, "7", target)
     return replace(batch_job(query.bootstrap_servers, query.topic, scope), rows=rows)

@@ -57,7 +57,9 @@ def write_all(
     )
     session = borrow_session(
         config.producer,
-        SessionSettings(dead_letters=config.dead_letters, throttling=config.throttling, task=7),
+        SessionSettings(
+            dead_letters=config.dead_letters, throttling=config.throttling, task_number=7
+        ),
     )
     try:
         for record_batch in record_batches:

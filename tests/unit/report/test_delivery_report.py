@@ -213,7 +213,7 @@ def test_task_line_contains_its_reports_values() -> None:
     report = one_task(partitions=3)
     bad_rows = (BadRowCount(reason="null topic", dead_lettered=2, dropped=3),)
     task = TaskInfo(partition_id=7, attempt=1, task_attempt_id=70)
-    (line,) = replace(report, poison=bad_rows).of_task(task).slowest
+    (line,) = replace(report, poison=bad_rows).with_task(task).slowest
     assert (line.task, line.duration_ms) == (task, report.duration_max_ms)
     assert (line.records, line.bytes_sent) == (report.records, report.bytes_sent)
     assert (line.retries, line.poison) == (report.retries, 5)

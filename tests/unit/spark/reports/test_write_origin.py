@@ -20,7 +20,7 @@ def test_complete_write_starts_at_its_plan() -> None:
 
 
 def test_values_of_tasks_have_priority_over_those_of_the_commit() -> None:
-    of_task = WriteOrigin(started_at=PLANNED, query_name="q").of_task(DeliveryReport())
+    of_task = WriteOrigin(started_at=PLANNED, query_name="q").add_to(DeliveryReport())
     report = WriteOrigin(query_name="q").completed(of_task, 3)
     assert (report.started_at, report.query_name, report.batch_id) == (PLANNED, "q", 3)
 
@@ -38,7 +38,7 @@ def test_duration_does_not_depend_on_steps_of_the_wall_clock(planned: str, tmp_p
     stream.planning_file.store(PlanningData(at=planned, started_s=began))
     for report in (
         write.completed(DeliveryReport(), None),
-        stream.completed(write.of_task(DeliveryReport()), 3),
+        stream.completed(write.add_to(DeliveryReport()), 3),
     ):
         assert 5_000 <= report.duration_ms < 60_000
 

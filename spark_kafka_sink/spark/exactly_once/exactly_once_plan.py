@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.decision_rules import BatchVerdict, BatchWrite, batch_verdict
-from spark_kafka_sink.exactly_once.steps.rejections import rejection_error
+from spark_kafka_sink.exactly_once.steps.rejection_error import rejection_error
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     ScopeKind,

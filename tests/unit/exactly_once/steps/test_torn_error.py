@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.scope_state import Decided
-from spark_kafka_sink.exactly_once.steps.torn import torn_error
+from spark_kafka_sink.exactly_once.steps.torn_error import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from tests.unit.exactly_once.decisions import ORDERS, task_transactions
 
