@@ -3,11 +3,14 @@
 In reading order:
 
 - `entry`: the entry point; if libraries are missing, it prints which extra to install
-- `main`: the root command, and the commands `doctor`, `report`, `broker` and `demo`
+- `main`: the root command, with which the commands are registered
 - `kafka_options`: options of commands that connect to Kafka, and functions that report errors
+- `doctor`: `kafkaprod doctor`
+- `report`: `kafkaprod report`
 - `read`: `kafkaprod read`
 - `verify`: `kafkaprod verify`
 - `transactions`: `kafkaprod transactions`
 - `broker`: options of `kafkaprod broker`, and the process that runs the embedded broker
-- `demo`: `kafkaprod demo`
+- `demo_command`: `kafkaprod demo`
+- `demo`: the steps of the demo
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import threading
 from dataclasses import dataclass, fields
@@ -16,7 +17,7 @@ from spark_kafka_sink.broker.config import LOG, BrokerConfig
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.broker.security.oauthbearer import JwksValidator, validate_unsecured
 from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles
-from spark_kafka_sink.cli.kafka_options import cli_option
+from spark_kafka_sink.cli.kafka_options import cli_option, command, exit_on_error
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import ENVIRONMENT, FILE
 
@@ -313,6 +314,15 @@ def _topic_configs(texts: Iterable[str]) -> dict[str, dict[str, str]]:
             )
         configs.setdefault(topic, {})[name] = value
     return configs
+
+
+@command
+def broker(arguments: BrokerArguments) -> None:
+    """Run the embedded broker until SIGINT or SIGTERM."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    logging.getLogger("spark_kafka_sink.broker").setLevel(arguments.log_level.upper())
+    with exit_on_error():
+        serve(arguments.options(), arguments.ca_file)
 
 
 def serve(options: dict[str, Any], ca_file: str | None = None) -> None:
