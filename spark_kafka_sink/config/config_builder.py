@@ -6,14 +6,11 @@ options, then build the security, exactly-once and topic creation settings.
 
 from __future__ import annotations
 
-import logging
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.debug_log import parse_contexts
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.secret import reject_credentials
 from spark_kafka_sink.common.similar_names import did_you_mean
@@ -41,21 +38,15 @@ from spark_kafka_sink.config.option_tables import (
 )
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, max_batched_request_size
-from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
-from spark_kafka_sink.config.security.values import SecurityValues
+from spark_kafka_sink.config.security.security_builder import build_security
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 from spark_kafka_sink.config.topic_creation import TopicCreation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.config.aliases import NamedOptions
+    from spark_kafka_sink.config.security.security_config import SecurityProtocol
 
-
-_QUIETLY_UNUSED = frozenset({"ssl.endpoint.identification.algorithm", "ssl.protocol"})
-"""Options that shared client settings often contain. They cause no warning if TLS is not used."""
-_PROTOCOL = "security.protocol"
-_LOG = logging.getLogger(__name__)
 BOOTSTRAP = "bootstrap.servers"
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _LEVEL_OPTIONS = {
@@ -68,45 +59,6 @@ _JAVA_LZ4_LEVELS = {0: 9, 1: 9, 2: 9, 9: 8}
 """librdkafka's levels that have different numbers in Java. LZ4F's levels 0 to 2 select the fast
 compressor, which is level 9 in Java.
 """
-
-
-def build_security(options: NamedOptions) -> SecurityConfig:
-    """Build the security settings of a client.
-
-    As in Java, the values of options that the protocol does not use are not checked. A warning
-    lists these options, because the user might expect protection that is not active.
-
-    Raises:
-        ConfigError: a value is wrong or missing, or contradicts a different option.
-    """
-    values = SecurityValues.parse(options, options.keys() & {_PROTOCOL})
-    protocol = SecurityProtocol(values.text(_PROTOCOL))
-    used = [option for option in options if _is_used(option, protocol)]
-    values = SecurityValues.parse(options, used)
-    for option in options.keys() - {*used, *_QUIETLY_UNUSED}:
-        warn_once(
-            _LOG,
-            "Option %s has no effect because kafka.security.protocol is %s",
-            values.name(option),
-            protocol.value,
-        )
-    config = SecurityConfig(protocol=protocol)
-    if protocol.uses_tls:
-        from spark_kafka_sink.config.security.tls import tls_config
-
-        config = replace(config, tls=tls_config(values))
-    if protocol.uses_sasl:
-        from spark_kafka_sink.config.security.sasl import sasl_config
-
-        config = replace(config, sasl=sasl_config(values))
-    return config
-
-
-def _is_used(option: str, protocol: SecurityProtocol) -> bool:
-    if option == _PROTOCOL:
-        return True
-    is_tls = option.startswith(("ssl.", "enable.ssl."))
-    return protocol.uses_tls if is_tls else protocol.uses_sasl
 
 
 def build(

@@ -1,10 +1,9 @@
 """Parse and check the security options of a client: encryption (TLS) and login (SASL).
 
-`config.builder.build_security` puts the parts together.
-
 In reading order:
 
 - `security_config`: the resulting `SecurityConfig`, with `TlsConfig` and `SaslConfig`
+- `security_builder`: build it from the user's options
 - `security_options`: the table of the security options
 - `security_names`: aliases, ignored and rejected names, and the check for misplaced secrets
 - `values`: typed access to the given options, and the check for installed libraries
