@@ -39,7 +39,7 @@ class OutputShape:
     texts: tuple[str, ...] = ()
 
 
-def wire_field_of(notebook: NotebookNode) -> list[OutputShape]:
+def shape_of(notebook: NotebookNode) -> list[OutputShape]:
     """Return the shapes of all outputs in a notebook, in order."""
     return [
         _shape(cell, output)

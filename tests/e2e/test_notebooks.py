@@ -12,8 +12,8 @@ from tools.notebooks import (
     NOTEBOOKS,
     execute,
     findings,
+    shape_of,
     texts,
-    wire_field_of,
     without_machine,
 )
 
@@ -45,7 +45,7 @@ def test_all_notebooks_are_tested() -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_notebook_runs_and_saved_outputs_are_current(path: Path) -> None:
     saved, executed = _saved(path), without_machine(execute(path))
-    assert wire_field_of(executed) == wire_field_of(saved), UPDATE_HINT
+    assert shape_of(executed) == shape_of(saved), UPDATE_HINT
     output = "\n".join(text for cell in executed.cells if "outputs" in cell for text in texts(cell))
     assert FACTS[path.name] in output
 

@@ -29,7 +29,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
 from spark_kafka_sink.formats.registry.registry_client_settings import client_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.security.security_config import SaslConfig
@@ -237,10 +237,10 @@ class Registry:
         Raises:
             SchemaRegistryError: a schema cannot be read, or see `_fail`.
         """
-        return (text for _, text in self._protobuf_versions(subject))
+        return (read() for _, read in self._protobuf_versions(subject))
 
-    def _protobuf_versions(self, subject: str) -> Iterator[tuple[Any, str]]:
-        """Yield the client's object and the descriptor set of each Protobuf version."""
+    def _protobuf_versions(self, subject: str) -> Iterator[tuple[Any, Callable[[], str]]]:
+        """Yield the client's object of each Protobuf version, and what reads its descriptor set."""
         action = f"read the versions of subject {subject}"
         versions = self._find(action, self._client.get_versions, subject) or ()
         for version in sorted(versions, reverse=True):
@@ -248,7 +248,8 @@ class Registry:
             schema = registered.schema
             if schema.schema_type == _TYPES[Format.PROTOBUF]:
                 serialized = partial(self._read_version, subject, version, _SERIALIZED)
-                yield registered, self._with_imports(f"of subject {subject}", schema, serialized)
+                source = f"of subject {subject}"
+                yield registered, partial(self._with_imports, source, schema, serialized)
 
     def has_versions(self, subject: str) -> bool:
         """Return True if the subject already has a schema.
@@ -286,7 +287,7 @@ class Registry:
         if self._find_version_of_files(subject, candidate) is not None:
             return f"subject {subject} has the schema"
         try:
-            schemas = self._spellings(candidate, self._lookup_import)
+            schemas = [*self._spellings(candidate, self._lookup_import)]
         except _UnregisteredImportError as error:
             return f"the import {error} does not exist in the registry yet"
         if self._config.is_mock:  # The subject accepts any schema.
@@ -330,7 +331,7 @@ class Registry:
         # A registry can reject a text that protoc accepts; other errors occur again.
         with suppress(SchemaRegistryError):
             with suppress(_UnregisteredImportError):
-                for schema in self._spellings(candidate, self._lookup_import)[::-1]:
+                for schema in [*self._spellings(candidate, self._lookup_import)][::-1]:
                     has_imports = bool(schema.references)
                     lookup = self._client.lookup_schema
                     registered = self._find(
@@ -344,8 +345,11 @@ class Registry:
     def _find_equal_version(self, subject: str, candidate: CandidateSchema) -> Any:
         """Find a version with the same Protobuf files, whatever the subjects of its imports are."""
         files = files_of(candidate.text)
-        versions = self._protobuf_versions(subject)
-        return next((version for version, text in versions if files_of(text) == files), None)
+        for version, read in self._protobuf_versions(subject):
+            with suppress(SchemaRegistryError):  # A version that cannot be compiled is another.
+                if files_of(read()) == files:
+                    return version
+        return None
 
     def _client_schema(
         self,
@@ -388,27 +392,34 @@ class Registry:
 
     def _spellings(
         self, candidate: CandidateSchema, find: Callable[[str, Sequence[Any]], int]
-    ) -> list[Any]:
-        """Return a schema in each text in which it can be registered; see `_client_schema`."""
+    ) -> Iterator[Any]:
+        """Yield a schema in each text in which it can be registered; see `_client_schema`."""
         printed = self._client_schema(candidate, find)
-        if not candidate.texts:
-            return [printed]
-        return [printed, self._client_schema(candidate, find, as_given=True)]
+        yield printed
+        if candidate.texts:
+            verbatim = self._client_schema(candidate, find, as_given=True)
+            if verbatim.schema_str != printed.schema_str:
+                yield verbatim
 
     def _register_first(
-        self, action: str, subject: str, schemas: Sequence[Any], **settings: Any
+        self, action: str, subject: str, schemas: Iterable[Any], **settings: Any
     ) -> Any:
         """Register the first of these spellings that is compatible with earlier versions.
 
         Some registries take two spellings of a type's name for different types.
+
+        Raises:
+            SchemaRegistryError: the error of the first spelling; see `_fail`.
         """
-        register = self._client.register_schema_full_response
-        *others, last = schemas
-        for schema in others:
-            registered = self._find(action, register, subject, schema, status=_CONFLICT, **settings)
-            if registered is not None:
-                return registered
-        return self._call(action, register, subject, last, **settings)
+        spellings, register = iter(schemas), self._client.register_schema_full_response
+        try:
+            return register(subject, next(spellings), **settings)
+        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
+            if getattr(error, "http_status_code", None) == _CONFLICT:
+                for schema in spellings:
+                    with suppress(Exception):  # The first error says what is incompatible.
+                        return register(subject, schema, **settings)
+            self._fail(action, error)
 
     def _register_import(self, name: str, schemas: Sequence[Any]) -> int:
         with suppress(_UnregisteredImportError):
@@ -535,19 +546,12 @@ class Registry:
         except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
             self._fail(action, error)
 
-    def _find(
-        self,
-        action: str,
-        request: Callable[..., Any],
-        *args: Any,
-        status: int = _NOT_FOUND,
-        **kwargs: Any,
-    ) -> Any:
-        """Return the result of a request, or None for an HTTP status; see `_fail`."""
+    def _find(self, action: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Return the result of a request, or None for the HTTP status 404; see `_fail`."""
         try:
             return request(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
-            if getattr(error, "http_status_code", None) != status:
+            if getattr(error, "http_status_code", None) != _NOT_FOUND:
                 self._fail(action, error)
             return None
 

@@ -357,6 +357,18 @@ def test_next_version_of_a_protobuf_file_is_compatible(
     options = {"value.schema.file": f"{tmp_path}/sale.proto"}
     expected = {"first": {"id": "a"}, "at": "2020-01-01T00:00:00Z", "more": "3"}
     assert _write_next_version(client, broker, topic, columns, row, options) == expected
+    (tmp_path / "sale.proto").write_text(grown.replace("int64 more", "string more"))
+    other = frame(more=StringType())
+    for settings in ({}, {"dryRun": "true"}):
+        with pytest.raises(SchemaRegistryError, match=r"(?i)incompatible"):
+            write_rows(
+                broker,
+                other,
+                [{"more": "x"}],
+                **options_of(client, topic, "protobuf"),
+                **options,
+                **settings,
+            )
 
 
 def test_next_version_of_a_derived_protobuf_schema_is_compatible(
