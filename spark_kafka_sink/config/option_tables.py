@@ -54,7 +54,9 @@ class ProducerOptions:
     kafkaprod-admin for the driver.
     """
     reconnect_backoff_ms: int = long_field("reconnect.backoff.ms", 50)
-    """Wait before reconnecting to a broker; doubled after each attempt."""
+    """Longest wait before the first reconnection to a broker; doubled after each attempt. The wait
+    is a random part of it.
+    """
     reconnect_backoff_max_ms: int = long_field("reconnect.backoff.max.ms", 1_000)
     """Maximum wait between two connection attempts."""
     connections_max_idle_ms: int = long_field("connections.max.idle.ms", 540_000, low=-1)
@@ -86,7 +88,9 @@ class ProducerOptions:
     request_timeout_ms: int = int_field("request.timeout.ms", 30_000)
     """Maximum time to wait for the response to a request."""
     retry_backoff_ms: int = long_field("retry.backoff.ms", 100)
-    """Wait before the first retry; doubled after each retry."""
+    """Longest wait before the first retry; doubled after each retry. The wait is a random part of
+    it.
+    """
     retry_backoff_max_ms: int = long_field("retry.backoff.max.ms", 1_000)
     """Maximum wait between two retries."""
     max_in_flight: int = int_field("max.in.flight.requests.per.connection", 5, low=1)

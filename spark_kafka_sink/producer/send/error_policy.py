@@ -4,6 +4,7 @@
 
     NONE, DUPLICATE_SEQUENCE_NUMBER*             COMPLETE
     MESSAGE_TOO_LARGE                            SPLIT, a single record FAIL
+    FENCED in an epoch of its own***             BUMP_AND_RETRY
     FATAL_TO_PRODUCER                            FATAL
     INVALID_METADATA                             REFRESH_AND_RETRY
     RETRIABLE_AT_LEADER                          RETRY
@@ -12,7 +13,8 @@
     CONCURRENT_TRANSACTIONS**                    RETRY
     any other                                    FAIL
 
-(* idempotent producers only, ** transactions only. In a transaction, UNKNOWN_PRODUCER_ID is FAIL
+(* idempotent producers only, ** transactions only, *** that the producer has raised itself, unless
+the batch is possibly persisted or expired. In a transaction, UNKNOWN_PRODUCER_ID is FAIL
 because the epoch cannot be bumped, and after FAIL the transaction must be aborted.) A retry becomes
 FAIL when delivery.timeout.ms has passed or `retries` is used up. FAIL becomes FATAL with
 enable.gapless.guarantee. The groups of error codes are in `kafka/protocol/error_codes.py`.
