@@ -155,7 +155,7 @@ def test_abort_after_commit_reports_already_written(
 
 RESUMED = {
     "after fence": CommitStatus.ALREADY_WRITTEN,
-    "after read": "a newer driver of stream p-",  # drivers of one process share what they read
+    "after read": "transactions cannot be committed safely",  # the other driver has ended them
     "after describe": "a newer driver of stream p-",
     "before decide": "a newer driver of stream p-",
     "after decide": CommitStatus.COMMITTED,
