@@ -12,7 +12,8 @@ from spark_kafka_sink.diagnostics import broker_queries, connection_checks
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema, message_name
-from spark_kafka_sink.formats.registry.registry import CandidateSchema, Registry
+from spark_kafka_sink.formats.registry.registry import Registry
+from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema
 from spark_kafka_sink.formats.registry.subjects import subject_of
 from spark_kafka_sink.kafka.admin.blocking_client import (
     BlockingClient,

@@ -31,11 +31,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.formats.encoder_spec import EncoderSpec
-    from spark_kafka_sink.formats.registry.registry import (
-        CandidateSchema,
-        RegisteredSchema,
-        Registry,
-    )
+    from spark_kafka_sink.formats.registry.registry import Registry
+    from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema, RegisteredSchema
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 _MAX_CACHED: Final = 64
@@ -250,7 +247,7 @@ class _SpecBuilder:
 
     def _with_subject(self, spec: EncoderSpec, part: PartFormat, type_: pa.StructType) -> _Draft:
         """Return a spec with a registered schema, or with a schema to register or look up."""
-        from spark_kafka_sink.formats.registry.registry import CandidateSchema
+        from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema
 
         config, topic = self._registry_config, self._config.topic
         if config.chooses_version:

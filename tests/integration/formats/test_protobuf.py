@@ -139,6 +139,63 @@ def test_registered_schema_with_built_in_imports(
     assert value["id"] == "a" if message == "m.Order" else value["day"]["year"] == 2020
 
 
+def test_unreadable_versions_prevent_a_second_version(
+    broker: EmbeddedBroker,
+    registry: SmallRegistry,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "base.proto").write_text(BASE)
+    (tmp_path / "main.proto").write_text(MAIN)
+    registry.put("base", BASE, "PROTOBUF")
+    reference = {"name": "base.proto", "subject": "base", "version": 1}
+    registry.put("events-value", MAIN, "PROTOBUF", references=[reference])
+    options = {
+        **PROTOBUF,
+        "schema.registry.url": registry.url,
+        "value.schema.file": str(tmp_path / "main.proto"),
+        "value.schema.name": "m.Order",
+    }
+    respond = registry.respond
+
+    def deny_versions(method: str, target: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if method == "GET" and "/versions/1" in target:
+            return 403, {"error_code": 40301, "message": "denied"}
+        return respond(method, target, body)
+
+    monkeypatch.setattr(registry, "respond", deny_versions)
+    with pytest.raises(SchemaRegistryError, match=r"read version 1 .* status 403"):
+        write_rows(broker, ORDER, ROWS, **options)
+    monkeypatch.setattr(registry, "respond", respond)
+    write_rows(broker, ORDER, ROWS, **options)
+    assert registry.subjects == {"base": [1], "events-value": [2]}
+
+
+@pytest.mark.parametrize(("second", "reason"), [(409, "first"), (422, "second"), (401, "second")])
+def test_reason_of_a_rejected_file(
+    broker: EmbeddedBroker,
+    registry: SmallRegistry,
+    monkeypatch: pytest.MonkeyPatch,
+    second: int,
+    reason: str,
+) -> None:
+    rejections = iter([(409, "first"), (second, "second")])
+    respond = registry.respond
+
+    def reject(method: str, target: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if method == "POST" and "/versions" in target:
+            status, message = next(rejections)
+            return status, {"error_code": status, "message": message}
+        return respond(method, target, body)
+
+    monkeypatch.setattr(registry, "respond", reject)
+    text = 'syntax = "proto3"; message M { /* of the option */ string id = 1; }'
+    options = {**PROTOBUF, "schema.registry.url": registry.url, "value.schema": text}
+    with pytest.raises(SchemaRegistryError, match=f": {reason}"):
+        write_rows(broker, columns("id"), [{"id": "a"}], **options)
+    assert next(rejections, None) is None
+
+
 LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
 
 

@@ -1,0 +1,185 @@
+"""Requests to a schema registry through Confluent's client, with errors that say what to do."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
+from spark_kafka_sink.common.optional_dependencies import import_extra
+from spark_kafka_sink.config.schema_registry import URL
+from spark_kafka_sink.formats.registry.registry_client_settings import client_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+    from spark_kafka_sink.config.schema_registry import RegistryConfig
+    from spark_kafka_sink.config.security.security_config import SaslConfig
+
+_MODULE: Final = "confluent_kafka.schema_registry"
+_CONFLICT, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 409, 401, 403, 404, 422
+NOT_FOUND_OR_REJECTED: Final = (_NOT_FOUND, _INVALID, 500)
+"""HTTP statuses of a lookup with a text that the registry does not have, or cannot parse.
+
+Registries can reject a text that protoc accepts; Apicurio returns status 500 then.
+"""
+_MAX_MESSAGE_CHARS: Final = 1_500
+"""Maximum length of a registry's message, in characters."""
+_MOCKS: dict[str, Any] = {}
+"""In-memory registries of this process, by URL."""
+_MISSING: Final = range(40400, 40500)
+"""Error codes of subjects, versions and schemas that do not exist."""
+_READ_ONLY: Final = 42205
+"""Error code of a subject that accepts no schemas now."""
+INCOMPATIBLE_HINT: Final = (
+    "Keep the names and types of the columns, make new ones nullable (Avro, Protobuf), or change "
+    "the subject's compatibility level."
+)
+_HINTS: Final = {
+    _CONFLICT: INCOMPATIBLE_HINT,
+    _UNAUTHORIZED: "Check basic.auth.user.info or the bearer.auth options.",
+    _FORBIDDEN: "Grant the login access to the subject.",
+    **dict.fromkeys(
+        _MISSING,
+        "Register the schema, or set auto.register.schemas=true; check topic, "
+        "subject.name.strategy, schema.name and use.schema.id.",
+    ),
+    _NOT_FOUND: f"Check the path of {URL}; that of Apicurio is /apis/ccompat/v7.",
+    _READ_ONLY: "Change the mode of the registry or subject, or use a registered schema: "
+    "auto.register.schemas=false.",
+    _INVALID: "The registry rejects the schema: correct it, or value.schema.name.",
+}
+
+
+class RegistryRequests:
+    """Client of the registry.
+
+    Args:
+        config: address, login and TLS.
+        sasl: the brokers' login, which the registry's login can inherit.
+
+    Raises:
+        ConfigError: the client is not installed, or the login cannot be read on this host.
+    """
+
+    def __init__(self, config: RegistryConfig, sasl: SaslConfig | None = None) -> None:
+        self._config = config
+        self.library = import_extra("schema-registry", _MODULE, f"option {URL}")
+        with ExitStack() as files:
+            settings = client_settings(config, sasl, files)
+            client = self.library.SchemaRegistryClient.new_client(settings)
+        # Each client of mock:// has a separate registry; clients of mock://NAME share a registry,
+        # as in Java.
+        self.client = _MOCKS.setdefault(config.url, client) if config.is_mock else client
+
+    def close(self) -> None:
+        """Close the connections of the client."""
+        close = getattr(self.client, "close", None)  # Clients of mock:// have no close().
+        if close is not None:
+            close()
+
+    def call(self, action: str, request: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Return the result of a request; see `fail`."""
+        try:
+            return request(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
+            self.fail(action, error)
+
+    def find(
+        self,
+        action: str,
+        request: Callable[..., Any],
+        *args: Any,
+        absent: Collection[int] = (_NOT_FOUND,),
+        **kwargs: Any,
+    ) -> Any:
+        """Return the result of a request, or None for the HTTP statuses `absent`; see `fail`."""
+        try:
+            return request(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
+            if _status(error) not in absent:
+                self.fail(action, error)
+            return None
+
+    def register_first(
+        self, action: str, subject: str, schemas: Iterable[Any], **settings: Any
+    ) -> Any:
+        """Register the first of these spellings of a schema that the registry accepts.
+
+        Some registries take two spellings of a type's name for different types.
+
+        Raises:
+            SchemaRegistryError: all spellings are incompatible with earlier versions; the error has
+                the reason of the first spelling. For other errors, see `fail`.
+        """
+        conflicts: list[Exception] = []
+        registered = None
+        for schema in schemas:
+            try:
+                registered = self.client.register_schema_full_response(subject, schema, **settings)
+                break
+            except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
+                if _status(error) != _CONFLICT:
+                    self.fail(action, error)
+                conflicts.append(error)
+        if registered is None:
+            self.fail(action, conflicts[0])
+        return registered
+
+    def read_referenced(self, references: Any, fmt: str | None = None) -> dict[str, str]:
+        """Return the texts of all schemas to which a schema refers, by the references' names."""
+        texts: dict[str, str] = {}
+
+        def collect(references: Any) -> None:
+            for reference in references:
+                if reference.name not in texts:
+                    schema = self.read_version(reference.subject, reference.version, fmt)
+                    texts[reference.name] = schema.schema_str
+                    collect(schema.references or ())
+
+        collect(references)
+        return texts
+
+    def read_version(self, subject: str, version: int, fmt: str | None = None) -> Any:
+        """Return the schema of a version."""
+        return self.fetch_version(subject, version, fmt).schema
+
+    def fetch_version(self, subject: str, version: int, fmt: str | None = None) -> Any:
+        """Return a version with its schema and id."""
+        action = f"read version {version} of subject {subject}"
+        return self.call(action, self.client.get_version, subject, version, fmt=fmt)
+
+    def fail(self, action: str, error: Exception) -> NoReturn:
+        """Raise the error of a failed request.
+
+        Raises:
+            SchemaRegistryError: always; it contains the registry's message.
+        """
+        if isinstance(error, (SchemaRegistryError, ConfigError)):
+            raise error
+        urls = self._config.url.replace(",", ", ")
+        status = _status(error)
+        if status is None:
+            reason = printable(str(error) or type(error).__name__)
+            raise SchemaRegistryError(
+                f"cannot {action}: the schema registry at {urls} cannot be reached: {reason}",
+                hint=f"Check {URL}, and that the driver can reach it.",
+            ) from None
+        code = getattr(error, "error_code", -1)
+        message = printable(str(getattr(error, "error_message", "") or "no message"))
+        raise SchemaRegistryError(
+            f"cannot {action}: the schema registry at {urls} returned HTTP status {status}, code "
+            f"{code}: {message}",
+            hint=_HINTS.get(code) or _HINTS.get(status),
+        ) from None
+
+
+def _status(error: Exception) -> int | None:
+    """Return the HTTP status of an error, or None if the registry did not answer."""
+    return getattr(error, "http_status_code", None)
+
+
+def printable(text: str) -> str:
+    """Return the start of a text from the registry, on one line and without a full stop."""
+    printable = "".join(char if char.isprintable() else " " for char in text[:_MAX_MESSAGE_CHARS])
+    return printable.rstrip(". ")
