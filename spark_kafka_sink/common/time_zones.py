@@ -105,7 +105,7 @@ def check_zone(zone: str) -> None:
     """Check that this host has the zone's offsets.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: this host does not have the zone's offsets.
     """
     if fixed_offset(zone) is None:
         _zone_info(zone)

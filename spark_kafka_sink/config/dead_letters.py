@@ -42,7 +42,7 @@ class DeadLetterPolicy:
     """
 
     tolerance: Tolerance = enum_field("errors.tolerance", Tolerance.NONE)
-    """What to do with a row that cannot be written: fail the task (none), or write it to the dead
+    """Action for a row that cannot be written: fail the task (none), or write it to the dead
     letter topic and continue (all).
     """
     dead_letter_topic: str | None = text_field("errors.deadletterqueue.topic.name", None)

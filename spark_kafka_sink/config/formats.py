@@ -105,7 +105,7 @@ class FormatOptions:
     key_schema_namespace = text_option("key.schema.namespace", "")
     """Avro namespace or Protobuf package of key.schema.name."""
     value_fields_include = enum_option(_FIELDS_INCLUDE, FieldsInclude.ALL)
-    """Whether the value contains the columns in key.fields."""
+    """ALL: the value contains the columns in key.fields; EXCEPT_KEY: it does not."""
     json_ignore_null_fields = boolean_option(_NULL_FIELDS, None)
     """JSON: true: omit null fields; false: write them as null. Default: as to_json in the same
     session, which omits them unless spark.sql.jsonGenerator.ignoreNullFields is false.

@@ -206,7 +206,7 @@ class ProducerOptions:
     metadata_recovery_strategy: enums.RecoveryStrategy = enum_field(
         "metadata.recovery.strategy", enums.RecoveryStrategy.REBOOTSTRAP
     )
-    """What to do if no known broker is reachable: start again from bootstrap.servers (rebootstrap),
+    """Action if no known broker is reachable: start again from bootstrap.servers (rebootstrap),
     or keep trying the known brokers (none).
     """
     metadata_recovery_rebootstrap_trigger_ms: int = long_field(
@@ -256,8 +256,8 @@ class WriteOptions:
     report_tasks: enums.ReportTasks = enum_field("report.tasks", enums.ReportTasks.SLOWEST)
     """Tasks listed in the delivery report: the ten slowest, all (up to 10,000), or none."""
     summary: enums.Summary = enum_field("summary", enums.Summary.AUTO)
-    """What the driver logs for each write: nothing, one line, or everything; auto: everything for
-    batch writes and failures, but one line for a micro-batch.
+    """Summary that the driver logs for each write: nothing, one line, or everything; auto:
+    everything for batch writes and failures, but one line for a micro-batch.
     """
     profile: enums.Profile = enum_field("profile", enums.Profile.NONE)
     """Set of defaults from conf/; explicitly set options take precedence."""

@@ -109,7 +109,7 @@ class PartRegistry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryConfig:
-    """How to reach the registry, and which schema to use."""
+    """Connection to the registry, and selection of the schema."""
 
     url: str = field(repr=False)
     """URLs separated by commas, without user names and passwords."""
@@ -130,13 +130,13 @@ class RegistryConfig:
     value_subject_name_strategy: ClassVar[Option] = _strategy_option("value.subject.name.strategy")
     """Subject of the value's schema: TOPIC-value, the record's full name, or TOPIC-RECORD."""
     value_schema_id_serializer: ClassVar[Option] = _framing_option("value.schema.id.serializer")
-    """Where the value's schema id is written: as five bytes before each payload, or as the schema's
+    """Location of the value's schema id: as five bytes before each payload, or as the schema's
     GUID in the header __value_schema_id.
     """
     key_subject_name_strategy: ClassVar[Option] = _strategy_option("key.subject.name.strategy")
     """Subject of the key's schema: TOPIC-key, the record's full name, or TOPIC-RECORD."""
     key_schema_id_serializer: ClassVar[Option] = _framing_option("key.schema.id.serializer")
-    """Where the key's schema id is written: as five bytes before each payload, or as the schema's
+    """Location of the key's schema id: as five bytes before each payload, or as the schema's
     GUID in the header __key_schema_id.
     """
     basic_auth_credentials_source: ClassVar[Option] = text_option(

@@ -62,7 +62,7 @@ def is_ended(code: int) -> bool:
 
 
 class CommitStatus(StrEnum):
-    """How the rows of a batch became visible, or why none did."""
+    """Outcome of a commit or an abort for the rows of a batch."""
 
     COMMITTED = "committed"
     """This call decided the batch and made it visible."""

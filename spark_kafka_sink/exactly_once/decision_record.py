@@ -67,14 +67,14 @@ ScopeState = ScopeStateOf[TaskTransaction]
 
 
 class Fate(StrEnum):
-    """The outcome of a transaction whose batch was decided."""
+    """Whether a transaction of a decided batch was committed or lost."""
 
     COMMITTED = "committed"
     LOST = "lost"
     """Aborted by the broker, usually because the transaction timed out before the driver ended it.
     """
     UNKNOWN = "unknown"
-    """The outcome could not be determined: the coordinator does not report it, and no marker was
+    """The fate could not be determined: the coordinator does not report it, and no marker was
     found in the topics.
     """
 

@@ -203,7 +203,7 @@ class TransactionOperator:
         return {name: record for name, record in sorted(named) if record is not None}
 
     def fates(self, task: TaskTransaction) -> list[Fate]:
-        """Return the outcome of a decided transaction in each of its listed partitions."""
+        """Return the fate of a decided transaction in each of its listed partitions."""
         with self._connected() as (scope_client, _):
             return [fate for _, fate in scope_client.fate_reader().by_partition(task)]
 

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 _LISTED: Final = 100_000
 """Maximum number of partitions that a decision lists, for all tasks together: 3 MB of JSON, which
 the driver appends in one transaction of a few seconds. One partition per task is enough to
-determine the outcome of its transaction.
+determine the fate of its transaction.
 """
 MAX_TOPICS: Final = 100
 """Maximum number of topics in a record of the decision log."""
 
 
 class TaskOutcome(StrEnum):
-    """What a task did with its rows."""
+    """Outcome of a task: rows written, no rows, or batch skipped."""
 
     WRITTEN = "written"
     """The task's records are acknowledged, in a transaction that is still open."""

@@ -48,8 +48,9 @@ class Rows:
     `spark_partition` is the task's partition number, None outside a task. `serialize_s` is the
     time that it took to serialize the columns, in seconds; each part of the rows has its share.
     `errors` are the `RowError`s that were found when the rows were read, int8 of shape (n,)
-    (None: no errors). `header_lists` (the headers before encoding) and `topic_names` (the text
-    of the topic column) are needed for dead letters.
+    (None: no errors). `problems` are the messages of the rows that could not be serialized
+    (None: all rows were serialized). `header_lists` (the headers before encoding) and
+    `topic_names` (the text of the topic column) are needed for dead letters.
     """
 
     columns: Columns

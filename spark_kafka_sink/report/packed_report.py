@@ -30,7 +30,7 @@ _LEVEL: Final = 1
 _TOGETHER: Final = 64
 """Number of reports that are unpacked at once."""
 _FEW: Final = 32
-"""Maximum number of partitions, and of brokers, in a report that is packed as an object."""
+"""Maximum number of partitions and brokers together in a report that is packed as an object."""
 
 
 @dataclass(frozen=True, slots=True)

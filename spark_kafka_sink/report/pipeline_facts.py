@@ -41,7 +41,10 @@ _WITHOUT_LEADER = (
 
 @dataclass(frozen=True, slots=True)
 class PipelineFacts:
-    """A report and its settings. Sizes are in bytes, times in seconds."""
+    """Figures derived from a report and its settings.
+
+    Sizes are in bytes, times in seconds unless the name ends with `_ms`.
+    """
 
     report: DeliveryCounters
 

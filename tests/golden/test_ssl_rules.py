@@ -15,7 +15,7 @@ TRUSTSTORE = ("location", "certificates", "password")
 KEYSTORE = ("location", "certificate.chain", "key", "password")
 SECRETS = {"certificates", "certificate.chain", "key", "password"}
 RULES = ("SSL ", "Both SSL ")
-"""How the errors of its rules begin; what can't be read is told in other words."""
+"""How the errors of its rules begin; unreadable stores are described in different words."""
 
 
 def combinations(store: str, names: tuple[str, ...]) -> list[dict[str, str]]:

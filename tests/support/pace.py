@@ -19,7 +19,7 @@ class Pace:
 
     @property
     def slack_s(self) -> float:
-        """Return the seconds to add to an upper bound for one request and response."""
+        """Seconds to add to an upper bound for one request and response."""
         return _STEPS * self.worst_s
 
     def watch(self) -> None:

@@ -40,7 +40,7 @@ _RECORD = re.compile(
 
 
 def await_count(bootstrap_servers: str, topic: str, expected: int) -> None:
-    """Wait until `wanted` offsets are readable.
+    """Wait until `expected` offsets are readable.
 
     A write that does not wait for all replicas ends before its records are readable.
     """

@@ -10,7 +10,7 @@ from tools.model.search import PLANTED
 from tools.torture.harness import OK, STREAMS, TORN, Ledger
 from tools.torture.streams.scenarios import ONCE, SHARED, Kind, Sink
 
-_SUMS = ("lost", "doubled", "torn")
+_SUMS = ("lost", "duplicated", "torn")
 _SINKS = {
     Sink.EXACTLY_ONCE: "`exactly-once`",
     Sink.ATOMIC: "`atomicBatch`",
@@ -40,7 +40,7 @@ def render_brokers() -> str:
         (brokers, f"{len(group)}", *map(str, _sums(group)), f"{_failed(group)}")
         for brokers, group in groups.items()
     )
-    return table(("brokers", "runs", *_SUMS, "failed otherwise"), rows)
+    return table(("brokers", "runs", *_SUMS, "other failures"), rows)
 
 
 def _row(name: str, lines: Sequence[dict[str, Any]]) -> tuple[str, ...]:
@@ -62,9 +62,9 @@ def _sums(lines: Iterable[dict[str, Any]]) -> tuple[int, int, int]:
     sums = Counter[str]()
     for line in lines:
         sums["lost"] += line["lost"]
-        sums["doubled"] += line["doubled"]
+        sums["duplicated"] += line["doubled"]
         sums["torn"] += line["result"] == TORN
-    return sums["lost"], sums["doubled"], sums["torn"]
+    return sums["lost"], sums["duplicated"], sums["torn"]
 
 
 def _failed(lines: Iterable[dict[str, Any]]) -> int:

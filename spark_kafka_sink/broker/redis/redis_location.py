@@ -12,7 +12,7 @@ from spark_kafka_sink.common.errors import ConfigError
 
 SCHEMES: Final = ("redis", "rediss", "unix")
 DEFAULT_PREFIX: Final = "korvet"
-"""Korvet, which stores the records of Kafka clients in Redis too, has the same default prefix."""
+"""Korvet, which also stores the records of Kafka clients in Redis, has the same default prefix."""
 DEFAULT_TIMEOUT_MS: Final = 2_000
 _GLOB: Final = re.compile(r"[][*?^\\-]")
 _ESCAPED: Final = r"\\\g<0>"

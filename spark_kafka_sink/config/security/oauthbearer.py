@@ -115,7 +115,7 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
 
 
 def _check_ssl_names(shown: Mapping[str, str]) -> None:
-    """Handle ssl.* options of a login module as those of the client: Java reads the same names."""
+    """Treat ssl.* options of a login module like the client's: Java reads the same names."""
     for name, option in shown.items():
         if name in REJECTED_SECURITY_KEYS:
             raise ConfigError(f"{option} is not supported", hint=f"{REJECTED_SECURITY_KEYS[name]}.")

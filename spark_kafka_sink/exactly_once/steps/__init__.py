@@ -7,8 +7,8 @@ In reading order:
 - `scope_client`: fences, ends and describes transactions of a scope, and checks the brokers
 - `transaction_checks`: whether the tasks' transactions last until they are committed
 - `commit`: the commit of a batch
-- `end_transactions`: ends the transactions of decided batches, and records the outcome
-- `fates`: the outcome of each transaction of a decided batch
+- `end_transactions`: ends the transactions of decided batches, and records their fates
+- `fates`: determines the fate of each transaction of a decided batch
 - `torn_error`: the error for a partially committed batch
 - `rejection_error`: the errors for batches that must not be written
 - `recovery`: finish decided batches of earlier drivers, of this scope and of earlier runs

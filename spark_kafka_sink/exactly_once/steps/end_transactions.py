@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 REPORT_INTERVAL_S: Final = 5.0
-"""Seconds between log messages about pending EndTxn requests."""
+"""Seconds between log messages about pending EndTxn requests, and the time limit in seconds for
+describing the transactions.
+"""
 APPEND_TIMEOUT_S: Final = 30.0
 """Time limit in seconds for appending the outcome of a decision; max.block.ms may be shorter."""
 _LOG = logging.getLogger(__name__)
@@ -105,9 +107,7 @@ def _result(
     except KafkaProdError as error:
         return error
     if Fate.UNKNOWN in fates and scope_client.timer.now() >= deadline:
-        return scope_client.unavailable_error(
-            "reading the outcomes of transactions from the topics"
-        )
+        return scope_client.unavailable_error("reading the fates of transactions from the topics")
     return fates
 
 
@@ -151,7 +151,7 @@ def _end_all(scope_client: ScopeClient, decided: DecidedBatch) -> dict[str, int]
             is_failing = True
             scope_client.retry_login()
             _LOG.warning(
-                "batch %s of %s is decided, but the login fails. It is tried again: %s",
+                "batch %s of %s is decided, but the login fails; the login is retried: %s",
                 decided.batch,
                 scope_client.scope,
                 error,
@@ -199,7 +199,7 @@ def _descriptions(
             scope_client.describe(names, limit if deadline is None else min(limit, deadline)) or {}
         )
     except KafkaProdError as error:
-        _LOG.warning("the outcome of %s is unknown: %s", plural(len(names), "transaction"), error)
+        _LOG.warning("the fate of %s is unknown: %s", plural(len(names), "transaction"), error)
         return {}
 
 

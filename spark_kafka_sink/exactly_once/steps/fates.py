@@ -1,8 +1,8 @@
-"""The outcome of each transaction of a decided batch.
+"""Determine the fate of each transaction of a decided batch.
 
-The outcome of transactions that their coordinators have forgotten (transactional.id.expiration.ms)
-is read from the markers after their records in the topics. A task's producer id has only one
-transaction, so its first marker in any partition shows the outcome of the whole transaction.
+The fate of transactions that their coordinators have forgotten (transactional.id.expiration.ms) is
+read from the markers after their records in the topics. A task's producer id has only one
+transaction, so its first marker in any partition shows the fate of the whole transaction.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _fate_from_code(
 
 
 class FateReader:
-    """Reads the outcomes of transactions from the markers in their topics.
+    """Reads the fates of transactions from the markers in their topics.
 
     A topic or partition that cannot be read is not read again.
 
@@ -99,12 +99,12 @@ class FateReader:
         )
 
     def fate_of(self, task: TaskTransaction) -> Fate:
-        """Return the outcome of a transaction, from the first partition that has its marker."""
+        """Return the fate of a transaction, from the first partition that has its marker."""
         fates = (fate for _, fate in self.by_partition(task))
         return next((fate for fate in fates if fate is not Fate.UNKNOWN), Fate.UNKNOWN)
 
     def by_partition(self, task: TaskTransaction) -> Iterator[tuple[PartitionRange, Fate]]:
-        """Yield the outcome of a transaction in each of its partitions, until the deadline."""
+        """Yield the fate of a transaction in each of its partitions, until the deadline."""
         for written in task.partitions:
             deadline = self._client.deadline(_READ_TIMEOUT_S)
             if self._deadline is not None:
@@ -127,7 +127,7 @@ class FateReader:
             is_of_topic = isinstance(error, (UnknownTopicError, AuthorizationError))
             self._unreadable.add(written.topic if is_of_topic else partition)
             _LOG.warning(
-                "the outcome of %s cannot be read from its topic: %s", task.transactional_id, error
+                "the fate of %s cannot be read from its topic: %s", task.transactional_id, error
             )
             return Fate.UNKNOWN
         if marker is None:

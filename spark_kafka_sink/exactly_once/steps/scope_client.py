@@ -141,7 +141,7 @@ class ScopeClient:
         return self._client.failures.fatal is not None
 
     def retry_login(self) -> None:
-        """Let the client try a failed login again."""
+        """Clear the login failure, so that the client retries the login."""
         self._client.failures.clear()
 
     def rejection(self, transactional_id: str, code: int) -> KafkaProdError:
@@ -153,7 +153,7 @@ class ScopeClient:
         return self._client.unavailable_error(action, code)
 
     def fate_reader(self, deadline: float | None = None) -> FateReader:
-        """Return a reader of the outcomes of transactions; see `FateReader`."""
+        """Return a reader of the fates of transactions; see `FateReader`."""
         return FateReader(self._client, deadline)
 
     def create_abort_flags(self, nonces: Collection[str]) -> None:

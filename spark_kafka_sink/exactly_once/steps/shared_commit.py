@@ -197,7 +197,10 @@ def _fenced(
     results: Sequence[TaskResult],
     error: errors.FencedError,
 ) -> CommitOutcome:
-    """Handle a transaction ended by another client, or by our EndTxn whose response was lost."""
+    """Return the outcome of a batch whose transaction has ended.
+
+    Another client has ended it, or our EndTxn whose response was lost.
+    """
     state = recover_scope(
         scope_client, lambda decided: not decision_rules.is_same_batch(decided, write)
     )

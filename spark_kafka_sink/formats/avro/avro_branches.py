@@ -54,7 +54,7 @@ _WITH_DEFAULTS: Final = 10
 
 
 class Closeness(NamedTuple):
-    """How close an Avro type is to a column's type. A lower rank is closer."""
+    """Distance of an Avro type from a column's type. A lower rank is closer."""
 
     rank: int
     is_partial: bool = False
@@ -64,7 +64,7 @@ class Closeness(NamedTuple):
 def choose_branches(union: AvroSchema, column: ColumnType) -> list[tuple[int, AvroSchema]]:
     """Return the numbers and types of the branches for a column; empty if no branch accepts it.
 
-    A value that does not fit a branch goes to the next.
+    A value that does not fit a branch is tried with the next one.
 
     Raises:
         ColumnError: several records fit equally.

@@ -177,8 +177,8 @@ def _resource(draft: Any, schema: Any) -> tuple[Any, str]:
     specification: Any = specification_with(declared, default=default)
     find_id = _ids_of(specification)
 
-    # The library takes `properties` for a schema if a reference goes through it after `items`, and
-    # reads all parts for its first reference, also those that are invalid or boolean.
+    # The library treats `properties` as a schema if a reference passes through it after `items`,
+    # and for the first reference, reads all parts, even if they are invalid or boolean.
     def id_of(contents: Any) -> str | None:
         return None if contents is schema else find_id(contents)
 

@@ -68,7 +68,7 @@ def make_loadable(data: bytes) -> bytes:
         fields.extend((*message.field, *message.extension))
     for field in fields:
         field.ClearField("default_value")
-        field.json_name = str(field.number)  # The name that it would derive can be in use, too.
+        field.json_name = str(field.number)  # The derived name may already be in use.
     return file.SerializeToString()
 
 

@@ -51,7 +51,7 @@ MANY_KEYS = 1_000
 
 
 class KeyAction(Enum):
-    """What to do with a key after a response."""
+    """Next step for a key after a response."""
 
     DONE = "done"
     """The response is final."""

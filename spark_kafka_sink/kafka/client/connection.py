@@ -1,8 +1,8 @@
 """The protocol state of one connection, without I/O.
 
-`Connection` encodes requests, matches responses to them, negotiates API versions and logs in. The
-states and their transitions are defined in `channel.transport`. A broker responds to the requests
-of a connection in order. Source: ``NetworkClient``, KIP-35, KIP-511.
+`ConnectionProtocol` encodes requests, matches responses to them, negotiates API versions and logs
+in. The states and their transitions are defined in `channel.transport`. A broker responds to the
+requests of a connection in order. Source: ``NetworkClient``, KIP-35, KIP-511.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class ConnectionProtocol:
                 raise CorrelationError("the broker sent a response without a request")
             sent = self.in_flight[0]  # The request is removed only after its response was read.
             if messages.read_correlation_id(frame) != sent.correlation_id:
-                raise CorrelationError("the broker answered requests out of order")
+                raise CorrelationError("the broker's responses are out of order")
             self._responses += 1
             if self.state is ChannelState.NEGOTIATING:
                 self.in_flight.popleft()

@@ -57,7 +57,7 @@ class InFlightRequest:
 
 
 class Completion(NamedTuple):
-    """A request that was answered, or that will not be answered for the reason in `failure`.
+    """A completed request: `response` is set, or `failure` is the reason why there is none.
 
     Both `response` and `failure` are None for a written request that expects no response. `latency`
     is the time from sending to response in seconds. `is_written` is True if the socket has accepted

@@ -26,11 +26,12 @@ CHUNK_S = 0.25
 _MIN_WAIT_S = 0.0005
 """Waits shorter than this many seconds are skipped; the deficit stays in the bucket."""
 
-_MEASURED_S = 10.0
-_SAMPLE_S = 0.5
-_MIN_S = 1.0
-"""Speed measurement: longest window, sample interval, and shortest window for a rate, in
-seconds."""
+_MAX_WINDOW_S = 10.0
+"""Longest window of a rate measurement in seconds."""
+_SAMPLE_INTERVAL_S = 0.5
+"""Seconds between samples."""
+_MIN_WINDOW_S = 1.0
+"""Shortest window for a rate in seconds."""
 
 
 @dataclass(slots=True)
@@ -72,9 +73,9 @@ class RateMeter:
 
     def add(self, size: int, now: float) -> None:
         """Record that `size` bytes were taken now."""
-        if not self._samples or now >= self._samples[-1][0] + _SAMPLE_S:
+        if not self._samples or now >= self._samples[-1][0] + _SAMPLE_INTERVAL_S:
             self._samples.append((now, self._total))
-            while self._samples[0][0] < now - _MEASURED_S:
+            while self._samples[0][0] < now - _MAX_WINDOW_S:
                 self._samples.popleft()
         self._total += size
 
@@ -83,7 +84,7 @@ class RateMeter:
         if not self._samples:
             return None
         (start, before), (stop, after) = self._samples[0], self._samples[-1]
-        return (after - before) / (stop - start) if stop - start >= _MIN_S else None
+        return (after - before) / (stop - start) if stop - start >= _MIN_WINDOW_S else None
 
     def clear(self) -> None:
         """Restart the measurement."""

@@ -43,7 +43,9 @@ class TopicMetadata:
         """Deadline of each topic that was unknown to `start_waiting`."""
         self._next_refresh_at = 0.0
         self._missing_topics: set[str] = set()
-        """Topics that `await_topics_or_errors` has waited for in vain; it does not wait again."""
+        """Topics that were missing when `await_topics_or_errors` timed out. It does not wait for
+        them again.
+        """
 
     def await_topics(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
         """Return the topics in the cluster; wait at most max.block.ms for them.
@@ -216,7 +218,7 @@ class TopicMetadata:
     def _unreachable_error(self) -> BrokerUnavailableError:
         failures = dict(self._client.network.failures.reasons)
         for server in self._config.bootstrap_servers:
-            failures.setdefault(server, "no answer")
+            failures.setdefault(server, "no response")
         tried = "; ".join(f"{address}: {reason}" for address, reason in sorted(failures.items()))
         return BrokerUnavailableError(
             f"no broker responded within max.block.ms = {self._config.max_block_ms}. Tried {tried}",

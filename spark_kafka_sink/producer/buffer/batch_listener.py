@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BatchListener:
-    """Is notified of the progress of batches; by default, it ignores everything.
+    """Receives the events of batches. By default, each method does nothing.
 
     The writer and the sender thread call `on_closed` with the session's lock held. The writer
     thread calls `on_appended`, also with the lock held, and `on_waited`; the sender thread calls
@@ -25,67 +25,67 @@ class BatchListener:
     """
 
     def on_appended(self, batch: ProducerBatch, records: int) -> None:
-        """Handle records that were appended to an open batch."""
+        """Called when records are appended to an open batch."""
 
     def on_waited(self, size: int, seconds: float, used: int) -> None:
-        """Handle the end of the writer's wait for `size` bytes; `used` bytes are charged now."""
+        """Called when the writer's wait for `size` bytes ends; `used` bytes are charged."""
 
     def on_closed(self, batch: ProducerBatch) -> None:
-        """Handle a batch that accepts no more records."""
+        """Called when a batch is closed."""
 
     def on_compressed(self, batch: ProducerBatch) -> None:
-        """Handle a batch that the codec thread has processed."""
+        """Called after the codec thread has processed a batch."""
 
     def on_partition_assigned(self, batch: ProducerBatch) -> None:
-        """Handle an unassigned batch that was assigned a partition."""
+        """Called when an unassigned batch is assigned a partition."""
 
     def on_producer_id_received(self, identity: ProducerIdentity) -> None:
-        """Handle an InitProducerId response."""
+        """Called after an InitProducerId response."""
 
     def on_sequence_assigned(self, batch: ProducerBatch) -> None:
-        """Handle a batch that was assigned a sequence."""
+        """Called when a batch is assigned a sequence."""
 
     def on_renumbered(self, topic_partition: TopicPartition, sequence: int) -> None:
-        """Handle a partition whose batches get new sequences, starting at `sequence`."""
+        """Called when the batches of a partition get new sequences, starting at `sequence`."""
 
     def on_epoch_bumped(self, topic_partition: TopicPartition, identity: ProducerIdentity) -> None:
-        """Handle a partition that restarts at sequence 0 in a new epoch."""
+        """Called when a partition restarts at sequence 0 in a new epoch."""
 
     def on_request_sent(self, batches: Sequence[ProducerBatch], node: Node) -> None:
-        """Handle a Produce request with these batches."""
+        """Called when a Produce request with these batches is sent."""
 
     def on_sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
-        """Handle a batch in a request to `node`; `correlation` is 0 if the connection was lost."""
+        """Called when a batch is sent to `node`; `correlation` is 0 if the connection was lost."""
 
     def on_produce_response(self, completion: Completion) -> None:
-        """Handle a Produce response, before its batches."""
+        """Called after a Produce response, before the events of its batches."""
 
     def on_batch_response(
         self, batch: ProducerBatch, completion: Completion, response: PartitionResponse, action: str
     ) -> None:
-        """Handle the response to a batch, or its loss, and the resulting action."""
+        """Called after the response to a batch, or its loss; `action` is the resulting action."""
 
     def on_throttled(self, pause_ms: int) -> None:
-        """Handle the throttle time in a response."""
+        """Called when a response contains a throttle time."""
 
     def on_acknowledged(
         self, batch: ProducerBatch, status: DeliveryStatus, response: PartitionResponse | None
     ) -> None:
-        """Handle a successful batch; there is no response with acks=0 and in a dry run."""
+        """Called when a batch is complete. `response` is None with acks=0 and in a dry run."""
 
     def on_retried(self, batch: ProducerBatch, error: str) -> None:
-        """Handle a batch that will be sent again after this error."""
+        """Called when a batch will be sent again after this error."""
 
     def on_rejected(self, error: str) -> None:
-        """Handle the error of a batch whose records are handled separately."""
+        """Called when a rejected batch is replaced by other batches or by its remaining records."""
 
     def on_replaced(
         self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_split: bool
     ) -> None:
-        """Handle a batch that was replaced by `pieces`: a split, or a corrected batch."""
+        """Called when a batch is replaced by `pieces`: a split, or a corrected batch."""
 
     def on_failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
-        """Handle a batch that will never be acknowledged."""
+        """Called when a batch will never be acknowledged."""
 
 
 class BatchListeners(BatchListener):

@@ -56,9 +56,9 @@ class DeliveryTimeout:
     def record_pause(self, node_id: int, now: float, pause_ms: int, *, by_produce: bool) -> None:
         """Record a throttle pause, after which the writer's waits and delivery.timeout.ms restart.
 
-        Pauses in Produce responses always restart the latter. Of the pauses in other responses,
-        only the first after each acknowledgement restarts it, because a quota might throttle every
-        response although no batch is sent.
+        Pauses in Produce responses always restart delivery.timeout.ms. Of the pauses in other
+        responses, only the first after each acknowledgement restarts it, because a quota might
+        throttle every response although no batch is sent.
         """
         self._state.add_throttle_pause(pause_ms)
         last = self._pauses.get(node_id)

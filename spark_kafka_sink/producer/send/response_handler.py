@@ -79,7 +79,7 @@ class ResponseHandler:
     def handle_response(
         self, completion: Completion, batches: list[DrainedBatch], now: float
     ) -> None:
-        """Handle the response to a Produce request, or a lost response."""
+        """Apply the response to a Produce request, or its loss, to the batches."""
         response: ProduceResponse | None = completion.response
         partition_responses: dict[tuple[TopicKey, int], PartitionResponse] = {}
         default = _LOST if completion.is_written else _UNSENT

@@ -137,7 +137,7 @@ class Sender:
             has_more = result.has_more or bool(result.to_renumber)
 
     def _act_on(self, result: DrainResult, now: float) -> None:
-        """Handle the drainer's findings other than batches."""
+        """Refresh metadata, renumber and add partitions, and connect, as the drain requires."""
         if result.needs_metadata:
             self.client.metadata.request_refresh()
         for state in result.to_renumber.values():

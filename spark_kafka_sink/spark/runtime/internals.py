@@ -1,8 +1,9 @@
-"""What the sink reads from Spark's internals, which can change in any release.
+"""Read Spark's internals, which can change in any release.
 
-Each function marked with `_probe` reads one thing. If Spark does not provide it, or on a system
-other than Linux, the function returns a default, and the write continues as `Probe.without` says.
-`PROBES` lists all probes; `PROBES[name].read` can be replaced to test a write without it.
+Each function decorated with `_probe` reads one internal value. If Spark does not provide it, or on
+a system other than Linux, the function returns a default, and the write continues as described in
+`Probe.without`. `PROBES` lists all probes; `PROBES[name].read` can be replaced to test a write
+without the value.
 
 Spark starts a daemon for each kind of Python worker and forks the workers from it. A worker serves
 one request after another. On Spark's driver, the daemons are children of the JVM.
@@ -87,15 +88,15 @@ PROBES: Final[dict[str, Probe]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One thing that the sink reads from Spark's internals."""
+    """An internal value of Spark, and the effect on a write if it is unavailable."""
 
     read: Callable[..., Any]
     source: str
-    """Where Spark, Python or Linux provides it."""
+    """Where Spark, Python or Linux provides the value."""
     tested: str
-    """Spark releases on which a write without it is tested."""
+    """Spark releases on which a write without the value is tested."""
     without: str
-    """What happens to a write without it."""
+    """Effect on a write if the value is unavailable."""
 
 
 def run_id(job_group: str | None) -> str | None:

@@ -40,7 +40,7 @@ def require_pandas(call: str) -> None:
     """Check that pandas is installed: PySpark requires it for `mapInArrow`, but does not use it.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: pandas is not installed.
     """
     if find_spec("pandas") is None:
         raise ConfigError(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.writers.task_writer import TaskWriter
 
 SCHEMA: Final = StructType([StructField("message", BinaryType())])
-"""A type, because the driver's JVM would have to parse a text."""
+"""A StructType, because the driver's JVM would have to parse a DDL string."""
 
 Finished = Accumulator[dict[str, list[bytes]]]
 """Pickled commit messages of finished tasks, by write."""

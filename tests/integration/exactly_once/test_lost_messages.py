@@ -142,7 +142,7 @@ def test_failed_login_after_the_decision_is_retried(
         scope_client.error = error
         commit_batch(scope_client, BatchWrite(query=QUERY, batch="1"), tasks)
     assert (
-        f"batch 1 of {query.scope} is decided, but the login fails. It is tried again: {error}"
+        f"batch 1 of {query.scope} is decided, but the login fails; the login is retried: {error}"
         in caplog.text
     )
     assert query.visible() == rows_of("0", "1")

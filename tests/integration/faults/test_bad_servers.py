@@ -32,7 +32,7 @@ def _write_error(bootstrap_servers: str, block_ms: int = BLOCK_MS) -> str:
     ("server", "reason"),
     [
         (lambda: _listening(servers.respond_with_http), "HTTP"),
-        (lambda: _listening(servers.never_respond), "no answer"),
+        (lambda: _listening(servers.never_respond), "no response"),
         (lambda: _listening(servers.close_on_request), "is it a Kafka broker"),
         (lambda: _listening(servers.start_tls), "kafka.security.protocol=SSL"),
         (lambda: _listening(servers.respond_with_garbage), "out of order"),
@@ -74,7 +74,7 @@ def test_error_lists_every_address_with_its_reason() -> None:
         assert f"{address}: Connection refused" in text
     assert f"{web}: " in text
     assert "HTTP" in text
-    assert f"{unresponsive}: no answer" in text
+    assert f"{unresponsive}: no response" in text
     assert "no-such-host.invalid:9092: " in text
 
 

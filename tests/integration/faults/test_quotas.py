@@ -64,4 +64,4 @@ def test_throttled_tasks_exceed_the_delivery_timeout(
         advice = advise(report)
         assert advice[0].setting == "the brokers' quota"
         assert "buffer.memory" not in {advised.setting for advised in advice}
-    assert "no answer" not in caplog.text
+    assert "no response" not in caplog.text

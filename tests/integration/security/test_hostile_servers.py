@@ -81,7 +81,7 @@ def _trickle(connection: socket.socket, start: bytes) -> None:
 def test_unsolicited_frames_close_the_connection() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with _flooding_server((4).to_bytes(4, "big") + bytes(4)) as address:
-        assert "the broker answered requests out of order" in str(_error(address, PLAIN))
+        assert "the broker's responses are out of order" in str(_error(address, PLAIN))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
 
 

@@ -24,7 +24,7 @@ DROPPED = [
     "kafka.security.providers",
     *(f"kafka.{option.name}" for option in SECURITY_OPTIONS if option.kind is OptionType.PASSWORD),
 ]
-"""Without a security.protocol a password has no use and goes nowhere."""
+"""Without security.protocol, a password is unused and must not be stored."""
 REFUSED = [
     "kafka.transactional.id",
     "kafka.config.providers",

@@ -278,7 +278,7 @@ def test_dead_letters_rejected_at_any_time_fail_the_task() -> None:
 
 
 def test_other_records_of_dead_letter_topic_keep_their_time() -> None:
-    """Without its headers, a dead letter cannot be told apart from them."""
+    """Without its headers, a dead letter cannot be distinguished from them."""
     with world(strict_cluster(), settings(headers=False)) as sim:
         with pytest.raises(DeliveryError) as caught:
             send(sim, [FUTURE], [9])

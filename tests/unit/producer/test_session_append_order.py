@@ -380,7 +380,10 @@ def test_acknowledged_records_are_in_append_order(since_2_5: bool) -> None:
 def test_cluster_without_own_epochs_gets_new_producer_ids(
     monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    """Tansu rejects an epoch that InitProducerId has not returned. No record is lost or doubled."""
+    """Tansu rejects an epoch that InitProducerId has not returned.
+
+    No record is lost or duplicated.
+    """
     monkeypatch.setattr(producer_id, "_CLUSTERS_WITHOUT_OWN_EPOCHS", set())
     sim = World(brokers(since_2_5=True, partitions=PARTITIONS), batch_size=60)
     first_id, values = sim.cluster.next_producer_id, [b"%d" % number for number in range(40)]

@@ -174,15 +174,15 @@ def _mismatch(circumstances: Circumstances) -> errors.KafkaProdError | None:
             )
         case ChannelState.NEGOTIATING if protocol.uses_tls:
             return errors.TlsError(
-                "the server closed the connection after the TLS handshake, before it answered "
+                "the server closed the connection after the TLS handshake, before it responded to "
                 "ApiVersions: does it require a client certificate?",
                 broker=broker,
                 hint="If it does, set kafka.ssl.keystore.location.",
             )
         case ChannelState.NEGOTIATING:
             return errors.BrokerUnavailableError(
-                "the server closed the connection before it answered ApiVersions: is it a Kafka "
-                f"broker, and is its listener {protocol.value}, without TLS?",
+                "the server closed the connection before it responded to ApiVersions: is it a "
+                f"Kafka broker, and is its listener {protocol.value}, without TLS?",
                 broker=broker,
                 hint=f"If it uses TLS, set kafka.security.protocol={_ENCRYPTED[protocol].value}.",
             )

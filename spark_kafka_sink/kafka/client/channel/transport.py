@@ -50,8 +50,8 @@ class ChannelState(Enum):
     """The mechanism's messages are exchanged in SaslAuthenticate requests."""
     READY = auto()
     DRAINING = auto()
-    """No new requests are sent; after the requests in flight are answered, the connection logs in
-    again.
+    """No new requests are sent; after the responses to the requests in flight, the connection logs
+    in again.
     """
 
 

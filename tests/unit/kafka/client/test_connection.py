@@ -307,7 +307,7 @@ def feed(connection: ConnectionProtocol, data: bytes) -> None:
 
 
 def state_of(connection: ConnectionProtocol) -> ChannelState:
-    """Read the state anew, so that type checkers do not narrow it."""
+    """Read the state again, so that type checkers do not narrow it."""
     return connection.state
 
 

@@ -188,7 +188,8 @@ def test_calls_grow_only_with_the_number_of_partitions() -> None:
 
 
 CALLS_OF_A_PARTITION = 50
-"""Of Python functions and of C functions; a call is what reading takes its time for."""
+"""Maximum number of Python and C function calls per partition; calls dominate the time of reading.
+"""
 
 
 def encoded(count: int) -> bytes:

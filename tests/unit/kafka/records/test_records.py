@@ -55,7 +55,7 @@ FLAWS = (
     "a third record after the records",
 )
 COUNTS = (0, 7, 40, 2000)
-"""Good records before and behind: read one by one, and as columns."""
+"""Numbers of valid records before and after the flaw: few are read one by one, many as columns."""
 
 texts = st.one_of(st.none(), st.binary(max_size=300))
 records = st.lists(

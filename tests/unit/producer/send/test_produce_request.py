@@ -138,7 +138,7 @@ def size_of_a_request(sim: World) -> int:
 def send_into(sim: World, room: int, batches: int, whole: int = 0) -> None:
     """Let the socket accept `room` bytes of the requests, one per batch, then fail.
 
-    Batches behind the first incomplete request stay queued.
+    Batches after the first incomplete request stay queued.
     """
     sim.cluster.writable_bytes[1] = room
     sim.cluster.unanswered.add(ApiKey.PRODUCE)
