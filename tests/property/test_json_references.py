@@ -125,14 +125,14 @@ def test_names_are_relative_to_the_document_that_declares_them(
 def test_documents_with_the_same_id_are_found_by_name() -> None:
     """The order in which the library reads the documents is random, so there are many."""
     ids = {"$schema": next(iter(DRAFTS)), "$id": f"{BASE}main.json"}
-    names = [f"name{number}" for number in range(20)]
-    text = json.dumps({**ids, "type": "integer"})
-    references = JsonReferences.of_main(*((name, text) for name in names))
-    properties = {name: {"$ref": name} for name in names} | {"own": {"$ref": "#/definitions/own"}}
+    kinds = {f"name{number}": list(TYPES)[number % 2] for number in range(20)}
+    texts = [(name, json.dumps({**ids, "type": kind})) for name, kind in kinds.items()]
+    references = JsonReferences.of_main(*texts)
+    properties = {name: {"$ref": name} for name in kinds} | {"own": {"$ref": "#/definitions/own"}}
     main = json.dumps({**ids, "properties": properties, "definitions": {"own": {}}})
-    types = [(name, pa.int64()) for name in names]
+    types = [(name, TYPES[kind][0]) for name, kind in kinds.items()]
     compile_check(main, pa.struct([*types, ("own", pa.bool_())]), references)
-    for name in names:
+    for name in kinds:
         with pytest.raises(ColumnError, match=f"`{name}` is written as JSON boolean"):
             compile_check(main, pa.struct([(name, pa.bool_())]), references)
 

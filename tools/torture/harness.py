@@ -109,7 +109,8 @@ class Scenarios(ABC, Generic[P, C]):
         try:
             self.execute(cluster, result, folder)
         except Exception:  # noqa: BLE001 - the ledger records it
-            result.wrong.append(f"the run itself failed: {traceback.format_exc(limit=-3)}")
+            trace = traceback.format_exc(limit=-3).replace(f"{ROOT}/", "")
+            result.wrong.append(f"the run itself failed: {trace}")
         finally:
             cluster.heal()
             result.seconds = time.monotonic() - started

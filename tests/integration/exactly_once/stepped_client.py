@@ -62,7 +62,7 @@ class _SteppedLog(ScopeLog):
 
     breakpoint: _Breakpoint
 
-    def read(self, *, create: bool = True) -> DecisionRecords:
+    def read(self, *, create: bool = False) -> DecisionRecords:
         """See `ScopeLog`."""
         records = super().read(create=create)
         self.breakpoint.reach("after read")

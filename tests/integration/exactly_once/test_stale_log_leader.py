@@ -35,7 +35,7 @@ class MisledLog(ScopeLog):
     misled_at = 1
     reads = 0
 
-    def read(self, *, create: bool = True) -> DecisionRecords:
+    def read(self, *, create: bool = False) -> DecisionRecords:
         """See `ScopeLog`."""
         records = super().read(create=create)
         self.reads += 1
