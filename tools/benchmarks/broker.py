@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import psutil
 
-from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS, Contestant, present
+from tools.benchmarks.core.contestants import LIBRDKAFKA, OURS, Contestant, named
 from tools.benchmarks.payload import RANDOM, lines_file
 from tools.benchmarks.results import python
 from tools.benchmarks.tables import Table
@@ -54,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.benchmarks.broker", description=__doc__)
     parser.add_argument("--records", type=int, default=3_000_000)
     records = parser.parse_args().records
-    rows = [measure(producer, records) for producer in present(print, OURS, LIBRDKAFKA)]
+    rows = [measure(producer, records) for producer in named(OURS, LIBRDKAFKA)]
     title = f"Embedded broker, {VALUE_BYTES}-byte values, log on disk"
     columns = ("producer", "M rec/s", "MB/s", "per core: M rec/s", "MB/s")
     print(Table(title, columns, rows).markdown())

@@ -9,11 +9,10 @@
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from statistics import median, quantiles
-from typing import Any
+from statistics import quantiles
 
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.config.sink_config import ProducerConfig
@@ -24,15 +23,7 @@ from tools.benchmarks import tables
 from tools.benchmarks.core import contestants as core
 from tools.benchmarks.kafka import PARTITIONS, MeasuredKafka, Plan, Workbench, new_topics
 from tools.benchmarks.payload import EVENTS, events_folder, lines_file
-from tools.benchmarks.results import (
-    BenchmarkError,
-    Sample,
-    Series,
-    attempt,
-    find,
-    ratio,
-    take_turns,
-)
+from tools.benchmarks.results import Sample, Series, find, ratio, take_turns
 from tools.benchmarks.spark.contestants import (
     ARROW_BYTES,
     FIRST_WARM_UP,
@@ -43,6 +34,7 @@ from tools.benchmarks.spark.contestants import (
     WarmSpark,
     measure_writes,
 )
+from tools.benchmarks.spark.micro_batches import ADD_BATCH, SETTINGS, TRIGGER, Stream
 from tools.support.certificates import CertificateAuthority
 from tools.support.kafka_node import KafkaNode, free_port
 from tools.support.transactions import open_transactions
@@ -51,14 +43,8 @@ AT_LEAST_ONCE, EXACTLY_ONCE = DeliveryGuarantee
 TASKS = 8
 """Number of tasks of a job and of a micro-batch."""
 _CORES = 2
-_SETTINGS = {
-    ARROW_BYTES: UNLIMITED,
-    "spark.sql.files.minPartitionNum": str(TASKS),
-    "spark.sql.streaming.numRecentProgressUpdates": "1000",
-}
-TRIGGER = "triggerExecution"
-"""The phase in `StreamingQueryProgress.durationMs` that covers the whole micro-batch."""
-PHASES = ("queryPlanning", "addBatch", "walCommit", "commitOffsets")
+_SETTINGS = {**SETTINGS, ARROW_BYTES: UNLIMITED, "spark.sql.files.minPartitionNum": str(TASKS)}
+PHASES = ("queryPlanning", ADD_BATCH, "walCommit", "commitOffsets")
 """Phases of a micro-batch. The tasks and the sink's commit are part of addBatch."""
 WANTED_RATIO = 0.90
 WANTED_ADDED_MS = 150.0
@@ -69,48 +55,32 @@ _WARM_UP_JOBS = 2
 """Warm-up jobs per guarantee."""
 _MICRO_BATCHES = 10
 """Number of measured micro-batches per stream."""
-_WARM_UP_BATCHES = 3
-"""Warm-up micro-batches per stream. The first micro-batch starts the Python processes."""
 _ROWS = 100
 """Number of rows of a task in a micro-batch."""
 _ENDED_S = 60.0
 """Seconds within which all transactions must have ended."""
 
 
-@dataclass(slots=True)
-class MicroBatches:
-    """Durations in ms that Spark reports for the micro-batches of all streams of a guarantee."""
-
-    durations: list[dict[str, int]] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-
-    def figures(self) -> list[float]:
-        """Return median and p95 of the micro-batches, and the medians of the phases, in ms."""
-        whole = [duration[TRIGGER] for duration in self.durations]
-        p95 = quantiles(whole, n=20, method="inclusive")[-1]
-        phases = (median(duration.get(name, 0) for duration in self.durations) for name in PHASES)
-        return [median(whole), p95, *phases]
-
-
 def measure_exactly_once(bench: Workbench, plan: Plan) -> tables.Figures:
     """Run all measurements of this part."""
     servers, log = bench.bootstrap_servers, bench.log
-    streams = {guarantee: MicroBatches() for guarantee in DeliveryGuarantee}
+    streams = [
+        Stream(name, "kafkaprod", name is EXACTLY_ONCE, tasks=TASKS, rows=_ROWS)
+        for name in DeliveryGuarantee
+    ]
     with WarmSpark(cores=_CORES, conf=_SETTINGS) as spark:
         runs = []
         for guarantee in DeliveryGuarantee:
             series = Series(guarantee)
             for _ in range(_WARM_UP_JOBS):
                 log(f"exactly-once: warming up, {guarantee}")
-                warm_up = partial(_job, spark, servers, guarantee, FIRST_WARM_UP)
-                attempt(warm_up, series.failures, log)
+                _job(spark, servers, guarantee, FIRST_WARM_UP)
             runs.append((series, partial(_job, spark, servers, guarantee, plan.records)))
         jobs = take_turns("exactly-once", plan.rounds, runs, log)
         for _ in range(max(1, plan.rounds // 2)):
-            for guarantee, stream in streams.items():
-                log(f"exactly-once, stream: {guarantee}")
-                run = partial(_stream, spark, servers, guarantee)
-                stream.durations += attempt(run, stream.failures, log) or []
+            for stream in streams:
+                log(f"exactly-once, stream: {stream.name}")
+                stream.run(spark, servers, _MICRO_BATCHES)
     ending = (Series("EndTxn"), partial(end_all, servers))
     (endings,) = take_turns("exactly-once", plan.rounds, [ending], log)
     return exactly_once_figures(jobs, streams, endings)
@@ -120,38 +90,16 @@ def _job(
     spark: WarmSpark, bootstrap_servers: str, guarantee: DeliveryGuarantee, records: int
 ) -> Sample:
     folder = str(events_folder(records, TASKS))
-    with new_topics(bootstrap_servers, records, markers=_markers(guarantee)) as (topic,):
-        options = _options(bootstrap_servers, topic, guarantee)
+    markers = TASKS * PARTITIONS if guarantee is EXACTLY_ONCE else 0
+    with new_topics(bootstrap_servers, records, markers=markers) as (topic,):
+        options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic}
+        if guarantee is EXACTLY_ONCE:
+            options |= {"deliveryGuarantee": guarantee.value, "transactionalIdPrefix": topic}
         conf = {ARROW_BYTES: UNLIMITED}
         return spark.write("kafkaprod", options, records, events=folder, tasks=TASKS, conf=conf)
 
 
-def _stream(
-    spark: WarmSpark, bootstrap_servers: str, guarantee: DeliveryGuarantee
-) -> list[dict[str, int]]:
-    files = (_MICRO_BATCHES + _WARM_UP_BATCHES) * TASKS
-    folder = str(events_folder(files * _ROWS, files))
-    markers = files // TASKS * _markers(guarantee)
-    with new_topics(bootstrap_servers, files * _ROWS, markers=markers) as (topic,):
-        options = _options(bootstrap_servers, topic, guarantee)
-        order = {"options": options, "stream": folder, "tasks": TASKS}
-        answer: list[dict[str, int]] = spark.ask(order)
-        return answer[_WARM_UP_BATCHES:]
-
-
-def _markers(guarantee: DeliveryGuarantee) -> int:
-    """Return the maximum number of markers that a batch writes to its topic."""
-    return TASKS * PARTITIONS if guarantee is EXACTLY_ONCE else 0
-
-
-def _options(bootstrap_servers: str, topic: str, guarantee: DeliveryGuarantee) -> dict[str, Any]:
-    shared = {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic}
-    if guarantee is not EXACTLY_ONCE:
-        return shared
-    return shared | {"deliveryGuarantee": guarantee.value, "transactionalIdPrefix": topic}
-
-
-class EndingError(BenchmarkError):
+class EndingError(RuntimeError):
     """Not all transactions were committed."""
 
 
@@ -184,16 +132,12 @@ def check_ended(codes: Iterable[int]) -> None:
 
 
 def exactly_once_figures(
-    jobs: Sequence[Series], streams: Mapping[DeliveryGuarantee, MicroBatches], endings: Series
+    jobs: Sequence[Series], streams: Sequence[Stream], endings: Series
 ) -> tables.Figures:
     """Return a table for batch jobs and a table for streams, and the limits for the cost."""
     without, with_it = (find(jobs, guarantee) for guarantee in DeliveryGuarantee)
-    measured = {name: stream.figures() for name, stream in streams.items() if stream.durations}
-    added = None
-    if len(measured) == len(streams):
-        pairs = zip(measured[EXACTLY_ONCE], measured[AT_LEAST_ONCE], strict=True)
-        added = [more - less for more, less in pairs]
-    ending_s = endings.seconds if endings.samples else None
+    at_least_once, exactly_once = map(_durations, streams)
+    added = [more - less for more, less in zip(exactly_once, at_least_once, strict=True)]
     targets = [
         tables.at_least(
             "exactly once, a batch job of 8 tasks: rate relative to at-least-once",
@@ -202,37 +146,39 @@ def exactly_once_figures(
             ratio(with_it, without),
         ),
         tables.at_most(
-            "exactly once, added to a micro-batch of 8 tasks",
-            WANTED_ADDED_MS,
-            " ms",
-            added[0] if added else None,
+            "exactly once, added to a micro-batch of 8 tasks", WANTED_ADDED_MS, " ms", added[0]
         ),
         tables.at_most(
             f"exactly once, EndTxn of {TRANSACTIONS:,} transactions",
             WANTED_ENDING_S,
             " s",
-            ending_s,
+            endings.seconds,
         ),
     ]
     samples = {
         "jobs": [job.to_dict() for job in jobs],
-        "streams": {name.value: asdict(stream) for name, stream in streams.items()},
+        "streams": {stream.name: stream.durations for stream in streams},
         "endings": endings.to_dict(),
     }
-    failures = [
-        *((f"a stream, {name}", stream.failures) for name, stream in streams.items()),
-        (endings.contestant, endings.failures),
+    rows = [
+        (AT_LEAST_ONCE, *(f"{figure:.0f}" for figure in at_least_once)),
+        (EXACTLY_ONCE, *(f"{figure:.0f}" for figure in exactly_once)),
+        ("added by exactly-once", *(f"{figure:+.0f}" for figure in added)),
     ]
-    notes = tables.failure_notes(failures)
-    if ending_s is not None:
-        notes.insert(0, f"{TRANSACTIONS:,} transactions end in {ending_s:.2f} s (EndTxn).")
-    rows = [(name, *_shown(measured.get(name), "")) for name in streams]
-    rows.append(("added by exactly-once", *_shown(added, "+")))
-    columns = ("deliveryGuarantee", "median", "p95", *PHASES)
-    title = "Exactly once: micro-batches of 8 small tasks, ms, local[2]"
-    return tables.Figures(
-        [_jobs(jobs), tables.Table(title, columns, rows, " ".join(notes))], targets, samples
+    table = tables.Table(
+        "Exactly once: micro-batches of 8 small tasks, ms, local[2]",
+        ("deliveryGuarantee", "median", "p95", *PHASES),
+        rows,
+        f"{TRANSACTIONS:,} transactions end in {endings.seconds:.2f} s (EndTxn).",
     )
+    return tables.Figures([_jobs(jobs), table], targets, samples)
+
+
+def _durations(stream: Stream) -> list[float]:
+    """Return median and p95 of the micro-batches, and the medians of the phases, in ms."""
+    whole = [duration[TRIGGER] for duration in stream.durations]
+    p95 = quantiles(whole, n=20, method="inclusive")[-1]
+    return [stream.median(TRIGGER), p95, *map(stream.median, PHASES)]
 
 
 def _jobs(jobs: Sequence[Series]) -> tables.Table:
@@ -243,15 +189,6 @@ def _jobs(jobs: Sequence[Series]) -> tables.Table:
         tables.compared(f"to {AT_LEAST_ONCE}", lambda _: other),
         jobs,
         "CPU is the total of the driver, the JVM and the Python workers.",
-    )
-
-
-def _shown(figures: Sequence[float] | None, sign: str) -> Iterator[str]:
-    columns = 2 + len(PHASES)
-    return (
-        iter(["failed", *["-"] * (columns - 1)])
-        if figures is None
-        else (f"{figure:{sign}.0f}" for figure in figures)
     )
 
 
@@ -319,7 +256,7 @@ def measure_encryption(bench: Workbench, plan: Plan) -> tables.Figures:
                 ),
             )
             for codec in CODECS
-            for contestant in core.present(bench.log, core.OURS, core.LIBRDKAFKA)
+            for contestant in core.named(core.OURS, core.LIBRDKAFKA)
             for protocol in PROTOCOLS
         ]
         writes = [
@@ -346,7 +283,7 @@ def measure_encryption(bench: Workbench, plan: Plan) -> tables.Figures:
 def encryption_figures(series: Sequence[Series]) -> tables.Figures:
     """Return rates and CPU use by protocol. The rows with SSL have the ratios to PLAINTEXT."""
 
-    def plain(result: Series) -> Series | None:
+    def plain(result: Series) -> Series:
         return find(series, result.contestant, result.codec, protocol="PLAINTEXT")
 
     names = (tables.contestant("producer"), tables.CODEC, tables.fact("protocol", "protocol"))

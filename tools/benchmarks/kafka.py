@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
-from tools.benchmarks.results import BenchmarkError
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import UNCOMMITTED, ranges
@@ -71,7 +70,7 @@ class Plan:
         return Plan(self.records // 10, 1)
 
 
-class TopicError(BenchmarkError):
+class TopicError(RuntimeError):
     """A topic could not be created or deleted, or contains a wrong number of records."""
 
 

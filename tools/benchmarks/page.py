@@ -84,7 +84,7 @@ def _rates_of_peers(series: Sequence[Found]) -> Figure:
     width = 0.8 / len(_PEERS)
     for number, (peer, color) in enumerate(zip(_PEERS, (GOOD, PALE, SECOND), strict=True)):
         results = [_find(series, peer, keys, codec=codec) for _, keys, codec in _KINDS]
-        heights = [result["median_records_per_s"] / _MILLION if result else 0 for result in results]
+        heights = [result["median_records_per_s"] / _MILLION for result in results]
         places = [kind + number * width for kind in range(len(_KINDS))]
         axes.bar(places, heights, width, color=color, label=peer.name)
     axes.set_xticks([kind + width for kind in range(len(_KINDS))], [name for name, *_ in _KINDS])
@@ -93,10 +93,6 @@ def _rates_of_peers(series: Sequence[Found]) -> Figure:
     )
     legend(axes)
     return finish_figure(figure)
-
-
-def _measured(series: Sequence[Found]) -> list[Found]:
-    return [result for result in series if result["samples"]]
 
 
 def write_draft(folder: Path) -> str:
@@ -204,27 +200,22 @@ def _first_writes(figures: Found) -> str:
     facts = {"records": SECOND_RECORDS, "pyspark": NEWEST, "write": 1}
     seconds = {
         result["contestant"]: f"{median(sample['seconds'] for sample in result['samples']):.1f} s"
-        for result in _measured(figures["parts"].get("first-write", []))
+        for result in figures["parts"]["first-write"]
         if facts.items() <= result.items()
     }
-    ours, write, warm = (seconds.get(name, "-") for name in (SINK.name, WRITE.name, WARM))
-    text = f"{ours}; `write` {write}; after `warm_up` {warm}"
-    cells = (text, seconds.get(TUNED_JVM.name, "-"), "-")
-    return f"| first write of a session, {SECOND_RECORDS:,} rows | {' | '.join(cells)} |"
+    ours = f"{seconds[SINK.name]}; `write` {seconds[WRITE.name]}; after `warm_up` {seconds[WARM]}"
+    cells = (f"first write of a session, {SECOND_RECORDS:,} rows", ours, seconds[TUNED_JVM.name])
+    return f"| {' | '.join(cells)} | - |"
 
 
-def _find(
-    series: Sequence[Found], peer: SparkContestant, with_keys: bool, **facts: Any
-) -> Found | None:
+def _find(series: Sequence[Found], peer: SparkContestant, with_keys: bool, **facts: Any) -> Found:
     values = {"contestant": keyed(peer.name) if with_keys else peer.name, **facts}
-    return next((result for result in _measured(series) if values.items() <= result.items()), None)
+    return next(result for result in series if values.items() <= result.items())
 
 
-def _compared(name: str, results: Sequence[Found | None]) -> str:
+def _compared(name: str, results: Sequence[Found]) -> str:
     cells = [
-        "-"
-        if result is None
-        else f"{result['median_records_per_s'] / _MILLION:.2f}, "
+        f"{result['median_records_per_s'] / _MILLION:.2f}, "
         f"{result['median_cpu_us_per_record'] + _HALF_STEP:.2f} µs"
         for result in results
     ]

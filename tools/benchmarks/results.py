@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 import pyarrow as pa
@@ -21,12 +21,6 @@ from tools.checks.needs import find_java
 from tools.support.jars import KAFKA, ROOT
 
 Log = Callable[[str], None]
-
-_T = TypeVar("_T")
-
-
-class BenchmarkError(RuntimeError):
-    """A run failed or wrote an unexpected number of records. The other runs continue."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,26 +57,20 @@ class Sample:
 class Series:
     """The runs of one contestant with one codec, in execution order.
 
-    `facts` distinguish series of the same contestant, such as the size of its values. `failures`
-    contains the reasons for failed runs. The figures require at least one sample.
+    `facts` distinguish series of the same contestant, such as the size of its values. The figures
+    require at least one sample.
     """
 
     contestant: str
     codec: str = "none"
     facts: Mapping[str, Any] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         """The contestant, its codec and the facts."""
         facts = (f"{name} {value}" for name, value in self.facts.items())
         return ", ".join((self.contestant, self.codec, *facts))
-
-    def add(self, run: Callable[[], Sample], log: Log) -> None:
-        """Add the sample of a run, or the reason for its failure."""
-        if (sample := attempt(run, self.failures, log)) is not None:
-            self.samples.append(sample)
 
     def median(self, name: str) -> float:
         """Return the median of a field of the samples."""
@@ -121,30 +109,18 @@ class Series:
     def to_dict(self) -> dict[str, Any]:
         """Return samples and medians as a JSON object. Samples have no fields that are zero."""
         samples = [{k: v for k, v in asdict(sample).items() if v} for sample in self.samples]
-        names = {**self.facts, "contestant": self.contestant, "codec": self.codec}
-        figures = (
-            {
-                "median_records_per_s": round(self.rate),
-                "least_records_per_s": round(self.rates[0]),
-                "most_records_per_s": round(self.rates[1]),
-                "median_cpu_us_per_record": round(self.cpu_us, 4),
-                "median_jvm_cpu_us_per_record": round(self.us("jvm_cpu_s"), 4),
-                "median_workers_cpu_us_per_record": round(self.us("workers_cpu_s"), 4),
-            }
-            if self.samples
-            else {}
-        )
-        return {**names, **figures, "samples": samples, "failures": self.failures}
-
-
-def attempt(run: Callable[[], _T], failures: list[str], log: Log) -> _T | None:
-    """Return the result of `run`. If it fails, log and store the reason, and return None."""
-    try:
-        return run()
-    except BenchmarkError as error:
-        failures.append(str(error))
-        log(f"FAILED: {error}")
-        return None
+        return {
+            **self.facts,
+            "contestant": self.contestant,
+            "codec": self.codec,
+            "median_records_per_s": round(self.rate),
+            "least_records_per_s": round(self.rates[0]),
+            "most_records_per_s": round(self.rates[1]),
+            "median_cpu_us_per_record": round(self.cpu_us, 4),
+            "median_jvm_cpu_us_per_record": round(self.us("jvm_cpu_s"), 4),
+            "median_workers_cpu_us_per_record": round(self.us("workers_cpu_s"), 4),
+            "samples": samples,
+        }
 
 
 def take_turns(
@@ -158,36 +134,30 @@ def take_turns(
     for number in range(rounds):
         for series, run in runs[:: -1 if number % 2 else 1]:
             log(f"{what}, round {number + 1} of {rounds}: {series.name}")
-            series.add(run, log)
+            series.samples.append(run())
     return [series for series, _ in runs]
 
 
-def find(
-    series: Sequence[Series], contestant: str, codec: str = "none", **facts: Any
-) -> Series | None:
-    """Return the measured series with these names and facts, or None if there is none."""
+def find(series: Sequence[Series], contestant: str, codec: str = "none", **facts: Any) -> Series:
+    """Return the series with these names and facts."""
     return next(
-        (
-            result
-            for result in series
-            if (result.contestant, result.codec) == (contestant, codec)
-            and facts.items() <= result.facts.items()
-            and result.samples
-        ),
-        None,
+        result
+        for result in series
+        if (result.contestant, result.codec) == (contestant, codec)
+        and facts.items() <= result.facts.items()
     )
 
 
-def ratio(ours: Series | None, theirs: Series | None, name: str = "rate") -> float | None:
-    """Return the ratio of a figure of two series, or None if one of them was not measured."""
-    return getattr(ours, name) / getattr(theirs, name) if ours and theirs else None
+def ratio(ours: Series, theirs: Series, name: str = "rate") -> float:
+    """Return the ratio of a figure of two series."""
+    return float(getattr(ours, name) / getattr(theirs, name))
 
 
 _TIMEOUT_S = 300
 _MEASURED = {field.name for field in fields(Sample)}
 
 
-class ContestantError(BenchmarkError):
+class ContestantError(RuntimeError):
     """A contestant failed. The message ends with its output."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -22,24 +22,24 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One target. `met` is None if there is no measurement."""
+    """One target, and whether the measured figure meets it."""
 
     what: str
     wanted: str
     figure: str
-    met: bool | None
+    met: bool
 
 
 def _target(
-    sign: str, what: str, limit: float, unit: str, measured: float | None, figure: str = ""
+    sign: str, what: str, limit: float, unit: str, measured: float, figure: str = ""
 ) -> Target:
     """Return a target. If set, `figure` replaces the measured number and its unit."""
     compare = {">=": operator.ge, "<=": operator.le}[sign]
     return Target(
         what=what,
         wanted=f"{sign} {limit:g}{unit}",
-        figure="-" if measured is None else figure or f"{measured:.2f}{unit}",
-        met=None if measured is None else compare(measured, limit),
+        figure=figure or f"{measured:.2f}{unit}",
+        met=compare(measured, limit),
     )
 
 
@@ -54,15 +54,12 @@ def _ratio_target(
     unit: str,
     what: str,
     limit: float,
-    pair: tuple[Series | None, Series | None],
+    pair: tuple[Series, Series],
 ) -> Target:
     """Return the target for the ratio of a figure of two series, which are also shown."""
-    share, (ours, theirs) = ratio(*pair, name), pair
-    figure = ""
-    if ours and theirs:
-        both = (shown(getattr(result, name)) for result in (ours, theirs))
-        figure = f"{share:.2f}x ({' to '.join(both)} {unit})"
-    return _target(sign, what, limit, "x", share, figure)
+    share = ratio(*pair, name)
+    both = " to ".join(shown(getattr(result, name)) for result in pair)
+    return _target(sign, what, limit, "x", share, f"{share:.2f}x ({both} {unit})")
 
 
 rate_target = partial(_ratio_target, ">=", "rate", lambda rate: f"{rate / 1e6:.2f}", "M rec/s")
@@ -118,22 +115,15 @@ def fact(name: str, heading: str) -> Column:
     return heading, cell
 
 
-def relative(
-    heading: str, reference: Callable[[Series], Series | None], name: str = "rate"
-) -> Column:
+def relative(heading: str, reference: Callable[[Series], Series], name: str = "rate") -> Column:
     """Return the column of ratios to the reference of each series."""
-    return heading, lambda result: times(ratio(result, reference(result), name))
+    return heading, lambda result: f"{ratio(result, reference(result), name):.2f}x"
 
 
-def compared(heading: str, reference: Callable[[Series], Series | None]) -> tuple[Column, ...]:
+def compared(heading: str, reference: Callable[[Series], Series]) -> tuple[Column, ...]:
     """Return the columns of rates and CPU, with the ratios to the reference of each series."""
     rate, cpu = (relative(heading, reference, name) for name in ("rate", "cpu_us"))
     return RATE, SPREAD, rate, CPU, cpu
-
-
-def times(value: float | None) -> str:
-    """Return a ratio as text, or "-" if there is none."""
-    return "-" if value is None else f"{value:.2f}x"
 
 
 def series_table(
@@ -143,37 +133,19 @@ def series_table(
     series: Sequence[Series],
     about: str = "",
 ) -> Table:
-    """Return a table with a row for each series. The notes below the table name the failed runs."""
-    failed = ("failed", *["-"] * (len(figures) - 1))
-    rows = [
-        tuple(cell(result) for _, cell in names)
-        + (tuple(cell(result) for _, cell in figures) if result.samples else failed)
-        for result in series
-    ]
-    notes = failure_notes((result.name, result.failures) for result in series)
-    return Table(
-        title,
-        [head for head, _ in (*names, *figures)],
-        rows,
-        " ".join(filter(None, [about, *notes])),
-    )
-
-
-def failure_notes(failures: Iterable[tuple[str, list[str]]]) -> list[str]:
-    """Return a sentence for each failed contestant: the number of failures and the first reason."""
-    return [
-        f"{name}, failed {len(texts)} times: {texts[0].strip().splitlines()[-1][:200]}."
-        for name, texts in failures
-        if texts
-    ]
+    """Return a table with a row for each series."""
+    columns = (*names, *figures)
+    rows = [[cell(result) for _, cell in columns] for result in series]
+    return Table(title, [head for head, _ in columns], rows, about)
 
 
 def target_table(targets: Sequence[Target]) -> Table:
     """Return a table of targets and measurements, with a summary of the missed targets."""
-    verdicts = {True: "yes", False: "NO", None: "not measured"}
-    rows = [(target.what, target.wanted, target.figure, verdicts[target.met]) for target in targets]
-    judged = [target for target in targets if target.met is not None]
-    missed = [f"{target.what} ({target.figure})" for target in judged if not target.met]
-    summary = f"{len(judged) - len(missed)} of {len(judged)} targets are met."
+    rows = [
+        (target.what, target.wanted, target.figure, "yes" if target.met else "NO")
+        for target in targets
+    ]
+    missed = [f"{target.what} ({target.figure})" for target in targets if not target.met]
+    summary = f"{len(targets) - len(missed)} of {len(targets)} targets are met."
     summary += f" Missed: {'; '.join(missed)}." if missed else ""
     return Table("Targets", ("target", "wanted", "measured", "met"), rows, summary)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -109,10 +108,6 @@ def _send(jvm: Jvm, job: Job, records: int) -> None:
 SOURCE = Path(__file__).with_name("librdkafka_bench.c")
 
 
-class NoCompilerError(RuntimeError):
-    """There is no C compiler, or the compiler failed. The message says what to install."""
-
-
 def librdkafka_command(job: Job) -> list[str]:
     """Return the command line that runs a job."""
     settings = {"bootstrap.servers": job.bootstrap_servers, **job.options}
@@ -122,27 +117,14 @@ def librdkafka_command(job: Job) -> list[str]:
 
 
 def build_librdkafka() -> Path:
-    """Return the path of the program. Compile it if it is missing or older than its source.
-
-    Raises:
-        NoCompilerError: there is no C compiler, or the compiler failed.
-    """
+    """Return the path of the program. Compile it if it is missing or older than its source."""
     program = FOLDER / SOURCE.stem
     if program.exists() and program.stat().st_mtime >= SOURCE.stat().st_mtime:
         return program
     FOLDER.mkdir(parents=True, exist_ok=True)
-    line = [_compiler(), "-O2", "-Wall", "-o", str(program), str(SOURCE), "-ldl"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, encoding="utf-8")
-    if done.returncode:
-        raise NoCompilerError(f"{' '.join(line)} failed:\n{done.stderr}")
+    line = ["cc", "-O2", "-Wall", "-o", str(program), str(SOURCE), "-ldl"]
+    subprocess.run(line, check=True)
     return program
-
-
-def _compiler() -> str:
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        raise NoCompilerError("librdkafka in C needs a C compiler: apt-get install gcc libc6-dev")
-    return compiler
 
 
 def _library() -> Path:
@@ -220,15 +202,9 @@ CONTESTANTS = (
 )
 
 
-def present(log: Callable[[str], None], *names: str) -> list[Contestant]:
-    """Return the contestants with these names, without librdkafka if it could not be compiled."""
-    contestants = [contestant for contestant in CONTESTANTS if contestant.name in names]
-    try:
-        build_librdkafka()
-    except NoCompilerError as error:
-        log(f"librdkafka is omitted: {error}")
-        return [contestant for contestant in contestants if contestant.name != LIBRDKAFKA]
-    return contestants
+def named(*names: str) -> list[Contestant]:
+    """Return the contestants with these names."""
+    return [contestant for contestant in CONTESTANTS if contestant.name in names]
 
 
 CHUNK = 10_000

@@ -18,7 +18,7 @@ from tools.benchmarks.core.contestants import (
     OURS,
     SINK,
     Kind,
-    present,
+    named,
 )
 from tools.benchmarks.core.contestants import RATE as RATE_OPTION
 from tools.benchmarks.kafka import Plan, Workbench
@@ -37,7 +37,7 @@ def measure_core(bench: Workbench, plan: Plan) -> tables.Figures:
     runs = []
     for payload, codec in _CONFIGURATIONS:
         java = (JAVA, JAVA_DEFAULTS) if payload == RANDOM else (JAVA,)
-        for contestant in present(bench.log, OURS, LIBRDKAFKA, *java):
+        for contestant in named(OURS, LIBRDKAFKA, *java):
             run = partial(
                 contestant.send,
                 bench.bootstrap_servers,
@@ -133,7 +133,7 @@ def measure_sizes(bench: Workbench, plan: Plan) -> tables.Figures:
             ),
         )
         for size in SIZES
-        for contestant in present(bench.log, OURS, LIBRDKAFKA)
+        for contestant in named(OURS, LIBRDKAFKA)
     ]
     return size_figures(take_turns("value sizes", plan.rounds, runs, bench.log))
 
@@ -160,16 +160,16 @@ def size_figures(series: Sequence[Series]) -> tables.Figures:
 
 def _sizes_target(series: Sequence[Series]) -> tables.Target:
     """Return the target "not slower than librdkafka", which the worst ratio must meet."""
-    shares = {}
-    for result in series:
-        share = ratio(find(series, OURS, **result.facts), find(series, LIBRDKAFKA, **result.facts))
-        if share is not None:
-            shares[result.facts["value_bytes"]] = share
-    worst = min(shares, key=lambda size: shares[size], default=0)
-    share = shares.get(worst)
-    figure = f"{share:.2f}x at {worst:,} B" if share else ""
+    shares = {
+        size: ratio(
+            find(series, OURS, value_bytes=size), find(series, LIBRDKAFKA, value_bytes=size)
+        )
+        for size in SIZES
+    }
+    worst = min(shares, key=lambda size: shares[size])
+    figure = f"{shares[worst]:.2f}x at {worst:,} B"
     what = "core, values of 10 B to 1 MB: minimum MB/s relative to librdkafka's"
-    return tables.at_least(what, 1, "x", share, figure)
+    return tables.at_least(what, 1, "x", shares[worst], figure)
 
 
 _SECONDS = 6
@@ -199,7 +199,7 @@ def measure_latency(bench: Workbench, plan: Plan) -> tables.Figures:
             ),
         )
         for rate, linger in _LATENCIES
-        for contestant in present(bench.log, OURS, LIBRDKAFKA)
+        for contestant in named(OURS, LIBRDKAFKA)
     ]
     return latency_figures(take_turns("latency", plan.rounds, runs, bench.log))
 
@@ -228,10 +228,8 @@ def latency_figures(series: Sequence[Series]) -> tables.Figures:
 def _latency_target(series: Sequence[Series], rate: int) -> tables.Target:
     facts: dict[str, Any] = {"rate": rate, "linger.ms": 0}
     ours, theirs = find(series, OURS, **facts), find(series, LIBRDKAFKA, **facts)
-    behind, figure = None, ""
-    if ours and theirs:
-        p50, reference = (result.median("p50_us") / 1000 for result in (ours, theirs))
-        behind = p50 - reference
-        figure = f"{behind:+.2f} ms ({p50:.2f} to {reference:.2f})"
+    p50, reference = (result.median("p50_us") / 1000 for result in (ours, theirs))
+    behind = p50 - reference
+    figure = f"{behind:+.2f} ms ({p50:.2f} to {reference:.2f})"
     what = f"latency, {rate:,} rec/s, linger.ms 0: median minus librdkafka's"
     return tables.at_most(what, _BEHIND_MS, " ms", behind, figure)

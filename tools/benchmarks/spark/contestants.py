@@ -17,7 +17,7 @@ from typing import Any, Self
 from tools.benchmarks.core.contestants import BATCHES, LIBRDKAFKA_QUEUE, SAFE
 from tools.benchmarks.kafka import PARTITIONS, new_topics
 from tools.benchmarks.payload import events_file
-from tools.benchmarks.results import ContestantError, Log, Sample, Series, attempt, take_turns
+from tools.benchmarks.results import ContestantError, Log, Sample, Series, take_turns
 from tools.support.jars import ROOT
 
 _TIMEOUT_S = 300
@@ -285,6 +285,6 @@ def measure_writes(
             series = Series(contestant.name, write.codec, write.facts)
             run = partial(write.run, sparks[key], bootstrap_servers)
             log(f"{what}: warming up {series.name}")
-            attempt(partial(run, min(write.records, FIRST_WARM_UP)), series.failures, log)
+            run(min(write.records, FIRST_WARM_UP))
             runs.append((series, partial(run, write.records)))
         return take_turns(what, rounds, runs, log)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from statistics import median
 from typing import Any
 
@@ -10,7 +9,6 @@ from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from tools.benchmarks import tables
 from tools.benchmarks.kafka import PARTITIONS, Plan, Workbench, new_topics
 from tools.benchmarks.payload import events_folder
-from tools.benchmarks.results import attempt
 from tools.benchmarks.spark.contestants import PYTHON_41, WarmSpark
 
 ROWS = 1_000
@@ -18,38 +16,42 @@ ROWS = 1_000
 TRIGGER, ADD_BATCH = "triggerExecution", "addBatch"
 """Durations in `StreamingQueryProgress.durationMs`: of a micro-batch, and of its write."""
 _WARM_UP_BATCHES = 5
-_SETTINGS = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
+SETTINGS = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
 
 
 @dataclass(slots=True)
 class Stream:
-    """A way to write a stream. `limit` is the target for its trigger relative to Spark's sink."""
+    """A way to write a stream, whose tasks have `rows` rows in each micro-batch.
+
+    `limit` is the target for its trigger relative to Spark's sink.
+    """
 
     name: str
     sink: str
     exactly_once: bool = False
     limit: float | None = None
+    tasks: int = 1
+    rows: int = ROWS
     durations: list[dict[str, int]] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    """Durations in ms of each micro-batch and its phases, as reported by Spark."""
 
-    def median(self, phase: str) -> float | None:
-        """Return the median duration in ms, or None if nothing was measured."""
-        return median(duration[phase] for duration in self.durations) if self.durations else None
+    def median(self, phase: str) -> float:
+        """Return the median duration in ms."""
+        return median(duration.get(phase, 0) for duration in self.durations)
 
-    def run(self, spark: WarmSpark, servers: str, batches: int) -> list[dict[str, int]]:
-        """Run a stream with a file for each micro-batch, and return the durations."""
-        files = batches + _WARM_UP_BATCHES
-        folder = str(events_folder(files * ROWS, files))
+    def run(self, spark: WarmSpark, servers: str, batches: int) -> None:
+        """Run a stream with a file for each task of a micro-batch, and add its durations."""
+        files = (batches + _WARM_UP_BATCHES) * self.tasks
+        folder = str(events_folder(files * self.rows, files))
         markers = files * PARTITIONS if self.exactly_once else 0
-        expected = 0 if self.sink == "discard" else files * ROWS
+        expected = 0 if self.sink == "discard" else files * self.rows
         with new_topics(servers, expected, markers=markers) as (topic,):
             options = {"kafka.bootstrap.servers": servers, "topic": topic}
             if self.exactly_once:
                 guarantee = DeliveryGuarantee.EXACTLY_ONCE.value
                 options |= {"deliveryGuarantee": guarantee, "transactionalIdPrefix": topic}
-            order = {"options": options, "stream": folder, "tasks": 1, "sink": self.sink}
-            durations: list[dict[str, int]] = spark.ask(order)
-            return durations[_WARM_UP_BATCHES:]
+            order = {"options": options, "stream": folder, "tasks": self.tasks, "sink": self.sink}
+            self.durations += spark.ask(order)[_WARM_UP_BATCHES:]
 
 
 def streams() -> list[Stream]:
@@ -65,39 +67,26 @@ def streams() -> list[Stream]:
 
 
 def measure(bench: Workbench, plan: Plan) -> tables.Figures:
-    """Run all streams in turn, with PySpark 4.1 if it is installed.
-
-    A round has `plan.records` micro-batches.
-    """
+    """Run all streams in turn with PySpark 4.1. A round has `plan.records` micro-batches."""
     measured = streams()
-    python = {"python": str(PYTHON_41)} if PYTHON_41.exists() else {}
-    with WarmSpark(conf=_SETTINGS, **python) as spark:
+    with WarmSpark(python=str(PYTHON_41), conf=SETTINGS) as spark:
         for number in range(plan.rounds):
             for stream in measured[:: -1 if number % 2 else 1]:
                 bench.log(f"micro-batches, round {number + 1} of {plan.rounds}: {stream.name}")
-                run = partial(stream.run, spark, bench.bootstrap_servers, plan.records)
-                stream.durations += attempt(run, stream.failures, bench.log) or []
+                stream.run(spark, bench.bootstrap_servers, plan.records)
     return figures(measured)
 
 
 def figures(measured: Sequence[Stream]) -> tables.Figures:
     """Return a table, and a target for each stream with a limit."""
     reference = measured[0].median(TRIGGER)
-
-    def ratio(stream: Stream) -> float | None:
-        own = stream.median(TRIGGER)
-        return None if own is None or reference is None else own / reference
-
-    def row(stream: Stream) -> list[str]:
-        own = stream.median(TRIGGER), stream.median(ADD_BATCH)
-        return [stream.name, *(_ms(median_s) for median_s in own), tables.times(ratio(stream))]
-
+    ratios = {stream.name: stream.median(TRIGGER) / reference for stream in measured}
     targets = [
         tables.at_most(
             f"{stream.name}: a micro-batch of {ROWS:,} rows relative to Spark's own sink",
             stream.limit,
             "x",
-            ratio(stream),
+            ratios[stream.name],
         )
         for stream in measured
         if stream.limit is not None
@@ -105,12 +94,15 @@ def figures(measured: Sequence[Stream]) -> tables.Figures:
     table = tables.Table(
         f"Micro-batches of {ROWS:,} rows, local[1], median ms",
         ("sink", TRIGGER, ADD_BATCH, "vs. Spark's kafka"),
-        [row(stream) for stream in measured],
-        " ".join(tables.failure_notes([(stream.name, stream.failures) for stream in measured])),
+        [
+            [
+                stream.name,
+                f"{stream.median(TRIGGER):.0f}",
+                f"{stream.median(ADD_BATCH):.0f}",
+                f"{ratios[stream.name]:.2f}x",
+            ]
+            for stream in measured
+        ],
     )
     samples: Mapping[str, Any] = {stream.name: stream.durations for stream in measured}
     return tables.Figures([table], targets, samples)
-
-
-def _ms(duration: float | None) -> str:
-    return "-" if duration is None else f"{duration:.0f}"

@@ -17,7 +17,7 @@ from tools.benchmarks import tables
 from tools.benchmarks.core.encoders import measure_formats
 from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.payload import FLAT, NESTED, events_file, orders_file
-from tools.benchmarks.results import Sample, Series, attempt, find, ratio
+from tools.benchmarks.results import Sample, Series, find, ratio
 from tools.benchmarks.spark.contestants import (
     CODECS,
     CONFLUENT,
@@ -61,16 +61,10 @@ _PYTHON_CPU = ("in Python", lambda result: f"{result.us('workers_cpu_s'):.2f}")
 
 def measure_rates(bench: Workbench, plan: Plan) -> tables.Figures:
     """Measure all contestants with all codecs."""
-    contestants: Sequence[SparkContestant] = CONTESTANTS
-    if not PYTHON_41.exists():
-        bench.log(f"pyspark 4.1 is omitted: {PYTHON_41} does not exist")
-        contestants = [
-            contestant for contestant in contestants if contestant.python == sys.executable
-        ]
     writes = [
         SparkWrite(contestant=contestant, records=plan.records, codec=codec)
         for codec in CODECS
-        for contestant in contestants
+        for contestant in CONTESTANTS
         if codec in contestant.codecs
     ]
     return rate_figures(_measure("spark", bench, plan, writes))
@@ -79,7 +73,7 @@ def measure_rates(bench: Workbench, plan: Plan) -> tables.Figures:
 def rate_figures(series: Sequence[Series]) -> tables.Figures:
     """Return one table, the targets relative to the tuned JVM sink, and limits for the workers."""
 
-    def reference(result: Series) -> Series | None:
+    def reference(result: Series) -> Series:
         return find(
             series, keyed(JVM) if result.contestant.endswith(keyed("")) else JVM, result.codec
         )
@@ -93,17 +87,12 @@ def rate_figures(series: Sequence[Series]) -> tables.Figures:
             targets += against_jvm(f"Spark, {kind}, {codec}", pair, rate, CPU_SHARE)
         old = f"{SINK_41.name}{ours.removeprefix(OURS)}"
         for release, name, most in (("", ours, PYTHON_US), (" 4.1", old, PYTHON_US_41)):
-            result = find(series, name)
             what = f"Spark{release}, {kind}, none: CPU of the Python workers"
-            targets.append(
-                tables.at_most(
-                    what, most, " us/rec", result.us("workers_cpu_s") if result else None
-                )
-            )
-    ours_ = [
-        result for result in series if result.contestant in {OURS, keyed(OURS)} and result.samples
-    ]
-    peak = max((result.most("peak_mib") for result in ours_), default=None)
+            used = find(series, name).us("workers_cpu_s")
+            targets.append(tables.at_most(what, most, " us/rec", used))
+    peak = max(
+        result.most("peak_mib") for result in series if result.contestant in {OURS, keyed(OURS)}
+    )
     targets.append(tables.at_most("Spark: peak RSS of the worker", WORKER_MIB, " MiB", peak))
     title = "Spark: 131-byte JSON events from Parquet, local[1], warm session"
     table = spark_table(title, series, reference)
@@ -111,7 +100,7 @@ def rate_figures(series: Sequence[Series]) -> tables.Figures:
 
 
 def against_jvm(
-    what: str, pair: tuple[Series | None, Series | None], rate: float, cpu_share: float
+    what: str, pair: tuple[Series, Series], rate: float, cpu_share: float
 ) -> tuple[tables.Target, tables.Target]:
     """Return the targets for rate and CPU relative to the tuned JVM sink."""
     return (
@@ -121,7 +110,7 @@ def against_jvm(
 
 
 def spark_table(
-    title: str, series: Sequence[Series], reference: Callable[[Series], Series | None]
+    title: str, series: Sequence[Series], reference: Callable[[Series], Series]
 ) -> tables.Table:
     """Return rates, CPU by process, and memory. Ratios are relative to Spark's tuned sink."""
 
@@ -213,7 +202,7 @@ def measure_format_writes(bench: Workbench, plan: Plan) -> tables.Figures:
 def format_figures(series: Sequence[Series]) -> tables.Figures:
     """Return one table, the targets relative to the tuned JVM sink, and the cost of a registry."""
 
-    def reference(result: Series) -> Series | None:
+    def reference(result: Series) -> Series:
         format_ = next(name for name in _FORMATS if name in result.contestant)
         return find(series, converted(format_, NESTED if NESTED in result.contestant else FLAT))
 
@@ -236,11 +225,8 @@ def _sweep_figures(
 ) -> tables.Figures:
     """Return one table of writes at several points. Ratios are to a contestant's first point."""
 
-    def first(result: Series) -> Series | None:
-        earliest = next(
-            candidate for candidate in series if candidate.contestant == result.contestant
-        )
-        return earliest if earliest.samples else None
+    def first(result: Series) -> Series:
+        return next(candidate for candidate in series if candidate.contestant == result.contestant)
 
     to_first = tables.relative("vs. first row", first)
     columns = (tables.RATE, tables.SPREAD, to_first, tables.CPU, _JVM_CPU, _PYTHON_CPU)
@@ -249,7 +235,7 @@ def _sweep_figures(
     return tables.Figures([table], [target], [result.to_dict() for result in series])
 
 
-def kept(series: Sequence[Series], name: str, points: Sequence[int]) -> float | None:
+def kept(series: Sequence[Series], name: str, points: Sequence[int]) -> float:
     """Return the rate at the last point as a fraction of the rate at the first point."""
     return ratio(find(series, name, point=points[-1]), find(series, name, point=points[0]))
 
@@ -327,8 +313,6 @@ _FIRST_SINKS = (SINK, WRITE, NULL_SINK, TUNED_JVM, replace(SINK, name=WARM))
 def measure_first_writes(bench: Workbench, plan: Plan) -> tables.Figures:
     """Write twice in new sessions, after one query in the JVM, with the newest PySpark and 4.1."""
     pythons = {NEWEST: sys.executable, OLDEST: str(PYTHON_41)}
-    if not PYTHON_41.exists():
-        bench.log(f"pyspark {pythons.popitem()[0]} is omitted: {PYTHON_41} does not exist")
     sessions = []
     for records in (SECOND_RECORDS, plan.records):
         for release, python in pythons.items():
@@ -340,11 +324,10 @@ def measure_first_writes(bench: Workbench, plan: Plan) -> tables.Figures:
     for number in range(plan.rounds):
         for write, (first, second) in sessions[:: -1 if number % 2 else 1]:
             bench.log(f"first write, session {number + 1} of {plan.rounds}: {first.name}")
-            run = partial(_session, bench.bootstrap_servers, write)
-            samples = attempt(run, first.failures, bench.log)
-            if samples is not None:
-                first.samples.append(samples[0])
-                second.samples.append(samples[1])
+            for series, sample in zip(
+                (first, second), _session(bench.bootstrap_servers, write), strict=True
+            ):
+                series.samples.append(sample)
     return first_write_figures([result for _, pair in sessions for result in pair])
 
 
@@ -358,17 +341,16 @@ def _session(bootstrap_servers: str, write: SparkWrite) -> list[Sample]:
 def first_write_figures(series: Sequence[Series]) -> tables.Figures:
     """Return one table, limits for first writes relative to Spark's sink, and for second writes."""
 
-    def other(result: Series, **changes: Any) -> Series | None:
+    def other(result: Series, **changes: Any) -> Series:
         return find(series, changes.pop("sink", result.contestant), **{**result.facts, **changes})
 
     def columns(number: int, name: str) -> tuple[tables.Column, ...]:
         def seconds(result: Series) -> list[float]:
-            counterpart = other(result, write=number)
-            return [sample.seconds for sample in counterpart.samples] if counterpart else []
+            return [sample.seconds for sample in other(result, write=number).samples]
 
         def to_jvm(result: Series) -> str:
             pair = other(result, write=number), other(result, write=number, sink=JVM)
-            return tables.times(ratio(*pair, "seconds"))
+            return f"{ratio(*pair, 'seconds'):.2f}x"
 
         return (
             (f"{name} write, s", lambda result: f"{median(seconds(result)):.2f}"),
@@ -399,14 +381,13 @@ def first_write_figures(series: Sequence[Series]) -> tables.Figures:
     ]
     second = find(series, OURS, pyspark=OLDEST, records=SECOND_RECORDS, write=2)
     what = f"{OURS}, pyspark {OLDEST}: second write of {SECOND_RECORDS:,} rows"
-    targets.append(tables.at_most(what, SECOND_S, " s", second.seconds if second else None))
+    targets.append(tables.at_most(what, SECOND_S, " s", second.seconds))
     return tables.Figures([table], targets, [result.to_dict() for result in series])
 
 
-def _first_target(ours: Series, theirs: Series | None) -> tables.Target:
+def _first_target(ours: Series, theirs: Series) -> tables.Target:
     what = (
         f"{ours.contestant}, pyspark {ours.facts['pyspark']}: first write of "
         f"{ours.facts['records']:,} rows, time relative to Spark's own sink's"
     )
-    pair = (ours if ours.samples else None, theirs)
-    return tables.time_target(what, FIRST[ours.contestant], pair)
+    return tables.time_target(what, FIRST[ours.contestant], (ours, theirs))
