@@ -136,17 +136,12 @@ def connected_client(
     config: Path | None, option_texts: Iterable[str] | None, servers: str | None, timeout: float
 ) -> Iterator[BlockingClient]:
     """Yield a client whose brokers respond; print errors and exit with status 1."""
-    try:
-        with exit_on_error():
-            options = connection_options(
-                config, option_texts or (), servers, allow_sink_options=True
-            )
-            producer = ProducerConfig.parse(options)
-            wait_for_broker(producer, timeout)
-            with quiet_log("spark_kafka_sink.kafka.client"), BlockingClient(producer) as client:
-                yield client
-    except KeyboardInterrupt:
-        raise typer.Exit from None
+    with exit_on_error():
+        options = connection_options(config, option_texts or (), servers, allow_sink_options=True)
+        producer = ProducerConfig.parse(options)
+        wait_for_broker(producer, timeout)
+        with quiet_log("spark_kafka_sink.kafka.client"), BlockingClient(producer) as client:
+            yield client
 
 
 def write_options(
