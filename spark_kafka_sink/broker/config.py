@@ -6,9 +6,10 @@ connect through a container's port mapping, NAT or a proxy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.broker.common_settings import LOG, MINIMUM
 from spark_kafka_sink.broker.kafka_releases import has_transaction_version, known_release
 from spark_kafka_sink.broker.security.settings import SecuritySettings
 from spark_kafka_sink.common.errors import ConfigError
@@ -21,25 +22,6 @@ _ANY = frozenset({"", "0.0.0.0", "::"})
 """Wildcard hosts, which mean all addresses of the machine and cannot be advertised."""
 _LOOPBACK = "127.0.0.1"
 _LOCAL_HOSTS = ("localhost", _LOOPBACK, "::1")
-MAX_MESSAGE_BYTES = 1_048_588
-"""Kafka's default for message.max.bytes: 1 MiB plus 12 bytes for the log overhead."""
-_MINIMUM = {
-    "follower_lag_ms": 0,
-    "replica_lag_time_max_ms": 0,
-    "session_timeout_ms": 0,
-    "connections_max_reauth_ms": 0,
-    "failed_authentication_delay_ms": 0,
-    "handshake_timeout_ms": 1,
-    "nodes": 1,
-    "default_partitions": 1,
-    "message_max_bytes": 61,
-    "group_min_session_timeout_ms": 1,
-    "group_max_session_timeout_ms": 1,
-    "transaction_max_timeout_ms": 1,
-    "transactional_id_expiration_ms": 1,
-}
-LOG = "log"
-"""The storage type of Kafka's segmented logs, in memory or in a data folder."""
 
 
 def reachable(host: str) -> str:
@@ -119,34 +101,14 @@ class BrokerConfig(SecuritySettings):
     topics: Mapping[str, int] = field(default_factory=dict)
     topic_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     replication_factors: Mapping[str, int] = field(default_factory=dict)
-    replication_factor: int = 1
-    follower_lag_ms: int = 0
-    replica_lag_time_max_ms: int = 30_000
-    session_timeout_ms: int = 9_000
-    group_min_session_timeout_ms: int = 6_000
-    group_max_session_timeout_ms: int = 1_800_000
-    transaction_version: int = 2
-    api_versions_of: str | None = None
-    transaction_max_timeout_ms: int = 900_000
-    transactional_id_expiration_ms: int = 604_800_000
     faults: Sequence[str] = ()
-    nodes: int = 1
-    host: str = "127.0.0.1"
-    advertised_listeners: str | None = None
-    port: int = 0
-    default_partitions: int = 1
-    auto_create_topics: bool = False
-    message_max_bytes: int = MAX_MESSAGE_BYTES
-    cluster_id: str = "kafkaprod-embedded-00"
-    storage: str = field(default=LOG, repr=False)
-    data_dir: str | None = None
-    retention_check_ms: int = 300_000
 
     def __post_init__(self) -> None:
-        for name, minimum in _MINIMUM.items():
-            value = getattr(self, name)
-            if value < minimum:
-                raise ConfigError(f"{name} is {value}", hint=f"It must be at least {minimum}.")
+        for setting in fields(self):
+            value, minimum = getattr(self, setting.name), setting.metadata.get(MINIMUM)
+            if minimum is not None and value < minimum:
+                hint = f"It must be at least {minimum}."
+                raise ConfigError(f"{setting.name} is {value}", hint=hint)
         self._check_replication()
         if unknown := self.topic_configs.keys() - self.topics.keys():
             raise ConfigError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from spark_kafka_sink.broker.config import LOG, BrokerConfig
+from spark_kafka_sink.broker.common_settings import CommonSettings
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.broker.security.oauthbearer import JwksValidator, validate_unsecured
 from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
 
-DEFAULTS = BrokerConfig()
 READY = "kafkaprod broker ready on"
 
 
@@ -126,78 +125,20 @@ class LogLevel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerArguments:
+class BrokerArguments(CommonSettings):
     """The options of `kafkaprod broker`."""
 
+    port: int = cli_option("Port of the first broker; 0: a free port.", 9092)
     topic: list[str] | None = cli_option(
         "Topic to create, as name:partitions[:replicas]; may be repeated."
     )
-    port: int = cli_option("Port of the first broker; 0: a free port.", 9092)
-    host: str = cli_option("Address to listen on.", "127.0.0.1")
-    advertised_listeners: str | None = cli_option(
-        "Advertised listeners: host:port of each broker, separated by commas."
-    )
-    nodes: int = cli_option("Number of brokers, on consecutive ports.", 1)
-    auto_create_topics: bool = cli_option(
-        "Create missing topics when a client requests them.", DEFAULTS.auto_create_topics
-    )
     topic_config: list[str] | None = cli_option(
         "Config of a --topic, such as events:retention.ms=60000; may be repeated."
-    )
-    default_partitions: int = cli_option(
-        "Default number of partitions for new topics.", DEFAULTS.default_partitions
-    )
-    replication_factor: int = cli_option(
-        "Default replication factor for new topics.", DEFAULTS.replication_factor
-    )
-    message_max_bytes: int = cli_option(
-        "Maximum size of a batch, in bytes.", DEFAULTS.message_max_bytes
-    )
-    cluster_id: str = cli_option("Cluster id.", DEFAULTS.cluster_id)
-    transaction_version: int = cli_option(
-        "Level of the feature transaction.version, 0 to 2; 2: transactions V2.",
-        DEFAULTS.transaction_version,
-    )
-    api_versions_of: str | None = cli_option(
-        "Kafka release to emulate, such as 2.8: support only its API versions."
-    )
-    transaction_max_timeout_ms: int = cli_option(
-        "Maximum transaction timeout that a producer may request.",
-        DEFAULTS.transaction_max_timeout_ms,
-    )
-    transactional_id_expiration_ms: int = cli_option(
-        "Idle time after which a transactional id expires.", DEFAULTS.transactional_id_expiration_ms
-    )
-    replica_lag_time_max_ms: int = cli_option(
-        "Maximum time that a follower can lag and still remain in the ISR.",
-        DEFAULTS.replica_lag_time_max_ms,
-    )
-    session_timeout_ms: int = cli_option(
-        "Time after which other brokers take over the partitions that an "
-        "unresponsive broker leads.",
-        DEFAULTS.session_timeout_ms,
-    )
-    group_min_session_timeout_ms: int = cli_option(
-        "Minimum session.timeout.ms of a consumer group's members.",
-        DEFAULTS.group_min_session_timeout_ms,
-    )
-    group_max_session_timeout_ms: int = cli_option(
-        "Maximum session.timeout.ms of a consumer group's members.",
-        DEFAULTS.group_max_session_timeout_ms,
-    )
-    retention_check_ms: int = cli_option(
-        "Interval between retention checks.", DEFAULTS.retention_check_ms
-    )
-    follower_lag_ms: int = cli_option("Simulated replication delay of followers.", 0)
-    data_dir: str | None = cli_option("Directory for logs and offsets; kept between restarts.")
-    storage: str = cli_option(
-        "Log storage: log (--data-dir or memory), or redis://host:port/db?prefix=name.", LOG
     )
     fault: list[str] | None = cli_option(
         "Fault to inject, such as produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:"
         "next=5; may be repeated."
     )
-
     tls: bool = cli_option(
         "Use TLS with a certificate issued by the broker's own authority.", False
     )
@@ -212,37 +153,19 @@ class BrokerArguments:
         "Password of the private key: env:VARIABLE or file:PATH."
     )
     tls_ca: str | None = cli_option("PEM file of the authority that signed the certificate.")
-    client_certificates: str | None = cli_option(
-        "Client certificates: required, requested or none."
-    )
     sasl_user: list[str] | None = cli_option(
         "User and password reference, as alice=env:VARIABLE or alice=file:PATH; may be repeated."
     )
     sasl_mechanism: list[str] | None = cli_option(
         "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; may be repeated."
     )
-    scram_iterations: int = cli_option(
-        "Iterations of SCRAM's key derivation.", DEFAULTS.scram_iterations
-    )
     oauthbearer_jwks: str | None = cli_option(
         "File with the keys of the token issuer; without it, unsigned tokens are accepted."
-    )
-    connections_max_reauth_ms: int = cli_option(
-        "Session lifetime after which clients must reauthenticate; 0: unlimited.",
-        DEFAULTS.connections_max_reauth_ms,
-    )
-    failed_authentication_delay_ms: int = cli_option(
-        "Delay before the response to a failed login.", DEFAULTS.failed_authentication_delay_ms
-    )
-    handshake_timeout_ms: int = cli_option(
-        "Maximum total duration of the TLS handshake and the SASL login.",
-        DEFAULTS.handshake_timeout_ms,
     )
     deny: list[str] | None = cli_option(
         "Operation to deny to a user, such as alice:Write:topic=x or "
         "alice:IdempotentWrite; may be repeated."
     )
-
     log_level: LogLevel = cli_option(
         "Log level on stderr; rejected requests are logged as warnings.", LogLevel.WARNING
     )
@@ -273,8 +196,8 @@ class BrokerArguments:
             "oauthbearer_validator": token_validator(self.oauthbearer_jwks),
             "denials": tuple(self.deny or ()),
         }
-        unchanged = {field.name for field in fields(BrokerConfig)} - options.keys()
-        return {name: getattr(self, name) for name in unchanged} | options
+        unchanged = {field.name: getattr(self, field.name) for field in fields(CommonSettings)}
+        return unchanged | options
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -18,7 +19,6 @@ from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 _STYLES = {
     Severity.OK: "green",
@@ -28,35 +28,25 @@ _STYLES = {
 }
 
 
-def doctor(
-    bootstrap_servers: Annotated[
-        str | None,
-        typer.Option(help="Bootstrap servers: host:port of brokers, separated by commas."),
-    ] = None,
-    topic: Annotated[str | None, typer.Option(help="Topic to write to.")] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            "-o",
-            help="Write option, such as kafka.security.protocol=SASL_SSL or "
-            "useTimestampColumn=true; may be repeated.",
-        ),
-    ] = None,
-    config: kafka_options.OptionsFile = None,
-    produce: Annotated[
-        bool | None,
-        typer.Option(
-            "--produce/--no-produce",
-            help="Write one record, which remains in the topic, or skip the last step. By default, "
-            "check that the leader would accept a record, without writing one.",
-        ),
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="Timeout of each step, in seconds.")
-    ] = STEP_TIMEOUT_S,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorArguments(kafka_options.ConnectionArguments):
+    """Arguments of `kafkaprod doctor`."""
+
+    topic: str | None = kafka_options.cli_option("Topic to write to.")
+    produce: bool | None = kafka_options.cli_option(
+        "Write one record, which remains in the topic, or skip the last step. By default, check "
+        "that the leader would accept a record, without writing one.",
+        None,
+        "--produce/--no-produce",
+    )
+    timeout: float = kafka_options.cli_option(
+        "Timeout of each step, in seconds.", STEP_TIMEOUT_S, min=0.1, metavar="SECONDS"
+    )
+    as_json: bool = kafka_options.cli_option("Print the findings as JSON.", False, "--json")
+
+
+@kafka_options.command
+def doctor(arguments: DoctorArguments) -> None:
     """Check the connection to Kafka and the topic, step by step.
 
     The steps are name resolution, TCP, TLS, login, brokers, topic, permissions, a record and, if a
@@ -65,27 +55,25 @@ def doctor(
     Exits with status 0 if a write would work, even with warnings, and with 1 if it would fail.
     """
     with kafka_options.exit_on_error():
-        write = PlannedWrite(config=_config(bootstrap_servers, topic, option, config))
+        write = PlannedWrite(config=_config(arguments))
     produce_step = {None: ProduceCheck.PROBE, True: ProduceCheck.RECORD, False: ProduceCheck.NONE}[
-        produce
+        arguments.produce
     ]
     with quiet_log("spark_kafka_sink"):
-        findings = Doctor(write=write, produce=produce_step, seconds=timeout).examine()
-        shown = list(findings) if as_json else list(_print_each(findings))
+        findings = Doctor(write=write, produce=produce_step, seconds=arguments.timeout).examine()
+        shown = list(findings) if arguments.as_json else list(_print_each(findings))
     failed = worst(shown) is Severity.ERROR
-    if as_json:
+    if arguments.as_json:
         output = {"ok": not failed, "findings": [finding.to_json() for finding in shown]}
         typer.echo(json.dumps(output, indent=2))
     if failed:
         raise typer.Exit(1)
 
 
-def _config(
-    servers: str | None, topic: str | None, option: list[str] | None, file: Path | None
-) -> SinkConfig:
-    options = kafka_options.connection_options(file, option or (), servers, allow_sink_options=True)
-    if topic is not None:
-        options["topic"] = topic
+def _config(arguments: DoctorArguments) -> SinkConfig:
+    options = kafka_options.connection_options(arguments, allow_sink_options=True)
+    if arguments.topic is not None:
+        options["topic"] = arguments.topic
     return SinkConfig.parse(options)
 
 

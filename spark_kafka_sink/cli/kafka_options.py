@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from dataclasses import MISSING, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
+from spark_kafka_sink.broker.common_settings import HELP
 from spark_kafka_sink.cli.demo.run import BOOTSTRAP_OPTION
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.logs import quiet_log, warn_once
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-OPTION = "option"
+_OPTION = "option"
 """Key of a field's metadata for its `typer.Option`."""
 OptionArguments = Annotated[
     list[str] | None,
@@ -45,9 +46,6 @@ OptionArguments = Annotated[
         "-o",
         help="Write option, such as kafka.security.protocol=SASL_SSL; may be repeated.",
     ),
-]
-Servers = Annotated[
-    str | None, typer.Option(help="Kafka brokers; may also be set in --option or --config.")
 ]
 OptionsFile = Annotated[
     Path | None,
@@ -62,6 +60,18 @@ Timeout = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionArguments:
+    """The arguments of commands that connect to Kafka."""
+
+    bootstrap_servers: Annotated[
+        str | None, typer.Option(help="Kafka brokers; may also be set in --option or --config.")
+    ] = None
+    option: OptionArguments = None
+    config: OptionsFile = None
+    timeout: Timeout = TIMEOUT_S
+
+
 def cli_option(help_text: str, default: Any = None, *names: str, **settings: Any) -> Any:
     """Define an option as a field of a dataclass.
 
@@ -72,7 +82,7 @@ def cli_option(help_text: str, default: Any = None, *names: str, **settings: Any
         settings: keyword arguments of `typer.Option`.
     """
     typer_option = typer.Option(*names, help=help_text, **settings)
-    return field(default=default, metadata={OPTION: typer_option})
+    return field(default=default, metadata={_OPTION: typer_option})
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -103,9 +113,16 @@ def _parameters(function: Callable[..., None], hints: dict[str, Any]) -> Iterato
         for option in fields(kind):
             default = Parameter.empty if option.default is MISSING else option.default
             hint = field_hints[option.name]
-            if OPTION in option.metadata:
-                hint = Annotated[hint, option.metadata[OPTION]]
+            if (typer_option := typer_option_of(option)) is not None:
+                hint = Annotated[hint, typer_option]
             yield Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def typer_option_of(option: Field[Any]) -> Any:
+    """Return the `typer.Option` of a dataclass's field, or None if its annotation contains it."""
+    if HELP in option.metadata:
+        return typer.Option(help=option.metadata[HELP])
+    return option.metadata.get(_OPTION)
 
 
 @contextmanager
@@ -132,14 +149,11 @@ def wait_for_broker(config: ProducerConfig, timeout: float) -> None:
 
 
 @contextmanager
-def connected_client(
-    config: Path | None, option_texts: Iterable[str] | None, servers: str | None, timeout: float
-) -> Iterator[BlockingClient]:
+def connected_client(arguments: ConnectionArguments) -> Iterator[BlockingClient]:
     """Yield a client whose brokers respond; print errors and exit with status 1."""
     with exit_on_error():
-        options = connection_options(config, option_texts or (), servers, allow_sink_options=True)
-        producer = ProducerConfig.parse(options)
-        wait_for_broker(producer, timeout)
+        producer = ProducerConfig.parse(connection_options(arguments, allow_sink_options=True))
+        wait_for_broker(producer, arguments.timeout)
         with quiet_log("spark_kafka_sink.kafka.client"), BlockingClient(producer) as client:
             yield client
 
@@ -166,20 +180,18 @@ def write_options(
 
 
 def connection_options(
-    config: Path | None,
-    option_texts: Iterable[str],
-    servers: str | None,
-    *,
-    allow_sink_options: bool = False,
+    arguments: ConnectionArguments, *, allow_sink_options: bool = False
 ) -> dict[str, str]:
     """Return the result of `write_options` with the brokers from --bootstrap-servers.
 
     Raises:
         ConfigError: see `write_options`. Also raised if no bootstrap servers are set.
     """
-    options = write_options(config, option_texts, allow_sink_options=allow_sink_options)
-    if servers is not None:
-        options[BOOTSTRAP_OPTION] = servers
+    options = write_options(
+        arguments.config, arguments.option or (), allow_sink_options=allow_sink_options
+    )
+    if arguments.bootstrap_servers is not None:
+        options[BOOTSTRAP_OPTION] = arguments.bootstrap_servers
     if BOOTSTRAP_OPTION not in options:
         raise ConfigError("no bootstrap servers are set", hint="Add --bootstrap-servers host:port.")
     return options

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from spark_kafka_sink.cli.kafka_options import (
-    TIMEOUT_S,
-    OptionArguments,
-    OptionsFile,
-    Servers,
-    Timeout,
+    ConnectionArguments,
     cli_option,
     command,
     connected_client,
@@ -39,11 +35,10 @@ _POLL_S: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadArguments:
+class ReadArguments(ConnectionArguments):
     """Arguments of `kafkaprod read`."""
 
     topic: Annotated[str, typer.Argument(help="Topic to read.")]
-    bootstrap_servers: Servers = None
     limit: int | None = cli_option(
         f"Maximum number of records; default: {LIMIT}, with --follow unlimited.",
         min=1,
@@ -58,9 +53,6 @@ class ReadArguments:
     follow: bool = cli_option("Wait for new records, until Ctrl-C.", False, "--follow", "-f")
     uncommitted: bool = cli_option("Include open and aborted transactions.", False, "--uncommitted")
     as_json: bool = cli_option("Print one JSON object for each record.", False, "--json")
-    option: OptionArguments = None
-    config: OptionsFile = None
-    timeout: Timeout = TIMEOUT_S
 
     @property
     def first_offset(self) -> int:
@@ -80,9 +72,7 @@ def read(arguments: ReadArguments) -> None:
     limit = arguments.limit or (None if arguments.follow else LIMIT)
     uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
     isolation = uncommitted if arguments.uncommitted else committed
-    with connected_client(
-        arguments.config, arguments.option, arguments.bootstrap_servers, arguments.timeout
-    ) as client:
+    with connected_client(arguments) as client:
         reader = TopicReader(client, arguments.topic, isolation, arguments.timeout)
         ranges = reader.ranges(arguments.first_offset, arguments.partition)
         records = _follow(client, reader, ranges) if arguments.follow else _read_all(reader, ranges)

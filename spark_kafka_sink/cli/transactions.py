@@ -15,8 +15,13 @@ from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.exactly_once.decision_record import Fate
-from spark_kafka_sink.exactly_once.open_transactions import DecisionStatus
+from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
+from spark_kafka_sink.exactly_once.open_transactions import (
+    BlockedPartition,
+    DecisionStatus,
+    OpenTransactionView,
+    Overview,
+)
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
@@ -25,12 +30,6 @@ from spark_kafka_sink.report.tables import make_table, wide_console
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
-    from spark_kafka_sink.exactly_once.open_transactions import (
-        BlockedPartition,
-        OpenTransactionView,
-        Overview,
-    )
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
 _STATUS_TEXTS = {
@@ -174,19 +173,13 @@ def _utc_time(at_ms: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionArguments:
+class TransactionArguments(kafka_options.ConnectionArguments):
     """The common options of all commands in this group."""
 
     prefix: Annotated[str, typer.Option(help="transactionalIdPrefix of the stream or the jobs.")]
-    bootstrap_servers: str | None = kafka_options.cli_option(
-        "Kafka brokers; may also be set in --option or --config."
-    )
     decision_log_topic: str = kafka_options.cli_option(
         "decisionLogTopic of the write.", DECISION_LOG_TOPIC
     )
-    option: kafka_options.OptionArguments = None
-    config: kafka_options.OptionsFile = None
-    timeout: kafka_options.Timeout = kafka_options.TIMEOUT_S
 
 
 @transactions.command("list")
@@ -290,9 +283,7 @@ def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
     """Yield an operator for a command's options. Print its errors and exit with status 1."""
     with kafka_options.exit_on_error():
         parsed = SinkConfig.parse(
-            kafka_options.connection_options(
-                arguments.config, arguments.option or (), arguments.bootstrap_servers
-            )
+            kafka_options.connection_options(arguments)
             | {
                 "deliveryGuarantee": "exactly-once",
                 "transactionalIdPrefix": arguments.prefix,

@@ -8,16 +8,7 @@ from typing import Annotated
 
 import typer
 
-from spark_kafka_sink.cli.kafka_options import (
-    TIMEOUT_S,
-    OptionArguments,
-    OptionsFile,
-    Servers,
-    Timeout,
-    cli_option,
-    command,
-    connected_client,
-)
+from spark_kafka_sink.cli import kafka_options
 from spark_kafka_sink.common.delivery_status import partition_name
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics.verify_report import (
@@ -30,7 +21,7 @@ from spark_kafka_sink.report.tables import make_table, wide_console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyArguments:
+class VerifyArguments(kafka_options.ConnectionArguments):
     """Arguments of `kafkaprod verify`."""
 
     location: Annotated[
@@ -40,14 +31,10 @@ class VerifyArguments:
             help="Delivery report, or directory with the reports of a stream.",
         ),
     ]
-    bootstrap_servers: Servers = None
-    as_json: bool = cli_option("Print the results as JSON.", False, "--json")
-    option: OptionArguments = None
-    config: OptionsFile = None
-    timeout: Timeout = TIMEOUT_S
+    as_json: bool = kafka_options.cli_option("Print the results as JSON.", False, "--json")
 
 
-@command
+@kafka_options.command
 def verify(arguments: VerifyArguments) -> None:
     """Check that every acknowledged record of a delivery report still exists.
 
@@ -57,9 +44,7 @@ def verify(arguments: VerifyArguments) -> None:
 
     Exits with status 1 if records are missing, or not yet readable because of an open transaction.
     """
-    with connected_client(
-        arguments.config, arguments.option, arguments.bootstrap_servers, arguments.timeout
-    ) as client:
+    with kafka_options.connected_client(arguments) as client:
         report = DeliveryReport.read(arguments.location)
         checks = list(verify_report(client, report, arguments.timeout))
     bad = [
@@ -77,7 +62,7 @@ def verify(arguments: VerifyArguments) -> None:
 
 
 def _print_checks(checks: list[PartitionCheck]) -> None:
-    """Print a table of the partitions that are incomplete or have a note, and print the totals."""
+    """Print a table of the partitions, and the totals."""
     columns = ("partition", ">acknowledged", ">found", ">missing", "verdict", "reason")
     rows = [
         (

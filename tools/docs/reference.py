@@ -19,7 +19,7 @@ from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.faults import Effect
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.cli.broker import BrokerArguments
-from spark_kafka_sink.cli.kafka_options import OPTION
+from spark_kafka_sink.cli.kafka_options import typer_option_of
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import ColumnError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import EXTRAS
@@ -354,7 +354,7 @@ def render_broker_options() -> str:
         here = _text(ours.default) if ours is not None else ""
         both = there if not here or here == there else f"{there}, in Python {here}"
         python = "" if ours is None else f"`{keyword}`"
-        meaning = field.metadata[OPTION].help
+        meaning = typer_option_of(field).help
         rows.append((f"`--{field.name.replace('_', '-')}`", python, both, meaning))
     return table(("command line", "Python", "default", "meaning"), rows)
 

@@ -17,6 +17,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.broker.common_settings import MIN_SCRAM_ITERATIONS
 from spark_kafka_sink.broker.security.sasl_server import (
     SaslAuthenticationError,
     SaslServer,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash function by SCRAM mechanism (RFC 7677), with hashlib's name."""
-DEFAULT_ITERATIONS: Final = 4096
 _SALT_BYTES: Final = 32
 _NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|[^\x00-\x7F]|=2C|=3D)+"
 _PRINTABLE: Final = r"[\x21-\x2B\x2D-\x7E]+"
@@ -82,7 +82,7 @@ class Credentials:
         iterations: number of iterations for SCRAM's key derivation.
     """
 
-    def __init__(self, iterations: int = DEFAULT_ITERATIONS) -> None:
+    def __init__(self, iterations: int = MIN_SCRAM_ITERATIONS) -> None:
         self._iterations = iterations
         self._key = os.urandom(_SALT_BYTES)
         self._users: dict[str, _User] = {}

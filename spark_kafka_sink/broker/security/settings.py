@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from spark_kafka_sink.broker.common_settings import MIN_SCRAM_ITERATIONS, CommonSettings
 from spark_kafka_sink.broker.security.denials import parse_denial
 from spark_kafka_sink.broker.security.oauthbearer import TokenValidator, validate_unsecured
 from spark_kafka_sink.broker.security.plain_and_scram import HASHES
@@ -19,8 +20,6 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 PASSWORD_MECHANISMS: Final = (PLAIN, *HASHES)
 """The mechanisms that are enabled by default if users have passwords."""
 MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
-MIN_SCRAM_ITERATIONS: Final = 4096
-"""Kafka's ScramMechanism.minIterations."""
 
 
 class ClientAuth(Enum):
@@ -51,18 +50,13 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecuritySettings:
+class SecuritySettings(CommonSettings):
     """The security settings of a broker. `BrokerConfig` documents them."""
 
     tls: bool | TlsFiles = False
-    client_certificates: str | None = None
     sasl: Mapping[str, str] | None = field(default=None, repr=False)
     sasl_mechanisms: Sequence[str] | None = None
-    scram_iterations: int = MIN_SCRAM_ITERATIONS
     oauthbearer_validator: TokenValidator = validate_unsecured
-    connections_max_reauth_ms: int = 0
-    failed_authentication_delay_ms: int = 100
-    handshake_timeout_ms: int = 10_000
     denials: Sequence[str] = ()
 
     def check_security(self) -> None:

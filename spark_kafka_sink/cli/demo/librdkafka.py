@@ -6,7 +6,7 @@ import json
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -19,7 +19,6 @@ from spark_kafka_sink.config.security.sasl import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Self
 
     from spark_kafka_sink.cli.demo.flights import Row
     from spark_kafka_sink.common.secret import Secret
