@@ -93,7 +93,7 @@ def _is_rejected(diagnosis: Diagnosis) -> bool:
 def check_unreachable(findings: list[Finding], servers: int) -> Finding:
     """Return one finding for all bootstrap servers if none of them could be reached.
 
-    The finding is `is_local` if a server did not respond at all, or if no server was tried.
+    `is_local` is True if a server did not respond at all, or if no server was tried.
 
     Args:
         findings: one finding for each server that was tried.

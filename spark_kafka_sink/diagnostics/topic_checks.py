@@ -39,12 +39,12 @@ def check_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
         return denied(acl, ErrorCode.topic_authorization_failed, config)
     lacks_cluster = of_cluster is not None and not of_cluster & _MAY_WRITE_IDEMPOTENTLY
     if config.enable_idempotence and lacks_cluster:
-        right = Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+        acl = Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
         error = errors.AuthorizationError(
             f"IdempotentWrite on the cluster is denied to {acls.principal}, and these brokers "
             f"(before Kafka 2.8) assign producer ids only with this permission",
             kafka_error=error_name(ErrorCode.cluster_authorization_failed),
-            hint=f"{capitalized(acls.grant(right))}, or set kafka.enable.idempotence=false.",
+            hint=f"{capitalized(acls.grant(acl))}, or set kafka.enable.idempotence=false.",
         )
         return Finding.failure(CheckStep.PERMISSIONS, error)
     return Finding.ok(
@@ -161,14 +161,14 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
     assert creation is not None
     if creation.code in AUTHORIZATION_FAILED:
         acls = AclCommandBuilder.of(config)
-        denied = errors.AuthorizationError(
+        unauthorized = errors.AuthorizationError(
             f"{facts.title} does not exist, and {acls.principal} is not authorized to create it",
             topic=name,
             kafka_error=error_name(creation.code),
             hint=f"{create_hint}, or "
             f"{acls.grant(Acl(AclOperation.CREATE, ResourceType.TOPIC, name))}",
         )
-        return Finding.failure(CheckStep.PERMISSIONS, denied)
+        return Finding.failure(CheckStep.PERMISSIONS, unauthorized)
     if creation.code:
         rejected = errors.ConfigError(
             f"{facts.title} does not exist and cannot be created"

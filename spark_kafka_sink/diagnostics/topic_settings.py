@@ -40,7 +40,6 @@ rare.
 """
 _NO_LIMIT: Final = 2**62
 _STEP: Final = CheckStep.SETTINGS
-"""Batch size in bytes below which a write is slow."""
 
 
 def check_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> list[Finding]:

@@ -68,7 +68,7 @@ def _sum_errors(errors: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:
 
 
 def _join_outcomes(outcomes: Iterable[str]) -> str:
-    """Return all different outcomes; the reports can be merged themselves."""
+    """Return all different outcomes; an outcome can itself be the result of a merge."""
     return _AND.join(
         distinct(outcome for text in outcomes for outcome in text.split(_AND) if outcome)
     )

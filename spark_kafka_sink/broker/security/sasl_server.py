@@ -105,7 +105,7 @@ class SaslServerAuthenticator:
         self._max_reauth_ms = max_reauth_ms
         self._stage = Stage.VERSIONS_OR_HANDSHAKE
         self._mechanism = ""
-        self._event_loop: SaslServer | None = None
+        self._exchange: SaslServer | None = None
         self._session: _Session | None = None
         self._reauthenticated_at: float | None = None
         self._lifetime_ms: int | None = None
@@ -178,7 +178,7 @@ class SaslServerAuthenticator:
             self._stage = Stage.FAILED
             return {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": enabled}
         self._mechanism = mechanism
-        self._event_loop = self._makers[mechanism]()
+        self._exchange = self._makers[mechanism]()
         self._stage = Stage.AUTHENTICATE
         self.takes_tokens = version == 0
         return {"error_code": ErrorCode.none, "mechanisms": enabled}
@@ -217,41 +217,41 @@ class SaslServerAuthenticator:
             return None
 
     def _evaluate(self, message: bytes, clock: Clock) -> bytes:
-        server, before = self._event_loop, self._session
-        if server is None:
+        exchange, before = self._exchange, self._session
+        if exchange is None:
             raise ProtocolError("SaslAuthenticate without SaslHandshake")
         if before is not None and before.mechanism != self._mechanism:
             raise ProtocolError(
                 f"SASL mechanism '{self._mechanism}' requested by client is not supported for "
                 f"re-authentication of mechanism '{before.mechanism}'"
             )
-        challenge = server.evaluate(message)
-        if server.is_complete:
-            self._complete(server, clock)
+        challenge = exchange.evaluate(message)
+        if exchange.is_complete:
+            self._complete(exchange, clock)
         return challenge
 
-    def _complete(self, server: SaslServer, clock: Clock) -> None:
+    def _complete(self, exchange: SaslServer, clock: Clock) -> None:
         before = self._session
-        if before is not None and before.user != server.user:
+        if before is not None and before.user != exchange.user:
             raise SaslAuthenticationError(
                 "Cannot change principals during re-authentication from "
-                f"User.{before.user}: User.{server.user}"
+                f"User.{before.user}: User.{exchange.user}"
             )
-        lifetime = self._lifetime_ms = self._lifetime(server, clock)
+        lifetime = self._lifetime_ms = self._lifetime(exchange, clock)
         expires_at = None if lifetime is None else clock.monotonic() + lifetime / 1000
-        self._session = _Session(self._mechanism, server.user, expires_at)
+        self._session = _Session(self._mechanism, exchange.user, expires_at)
         self._stage = Stage.COMPLETE
         self.takes_tokens = False
-        self._event_loop = None
+        self._exchange = None
 
-    def _lifetime(self, server: SaslServer, clock: Clock) -> int | None:
+    def _lifetime(self, exchange: SaslServer, clock: Clock) -> int | None:
         """Return the session lifetime in milliseconds, or None if it is unlimited.
 
         The lifetime is the minimum of the broker's limit and the credential's remaining lifetime.
         """
         bounds = [self._max_reauth_ms] if self._max_reauth_ms else []
-        if server.expires_at_ms is not None:
-            bounds.append(server.expires_at_ms - clock.wall_ms())
+        if exchange.expires_at_ms is not None:
+            bounds.append(exchange.expires_at_ms - clock.wall_ms())
         return max(0, min(*bounds, _MAX_MS)) if bounds else None
 
     def _hidden_reason(self) -> str:

@@ -189,7 +189,7 @@ Login = (
 class JaasLogin:
     """A sasl.jaas.config that is set as a reference, which is resolved where the client logs in.
 
-    `security.credentials.resolve_login` turns it into a `Login` at each login.
+    `kafka.security.credentials.resolve_login` turns it into a `Login` at each login.
     """
 
     jaas: Secret

@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.varint import Numbers
 
 
-_KEPT_BYTES: Final = 4 << 20
+_RETAINED_BYTES: Final = 4 << 20
 CellWriter: TypeAlias = Callable[[Cells, RowWriter], None]
 """Appends the value of each cell of one column, or of one level of a nested column, in one format.
 Cells of structs, lists and maps must not be null. For other null cells, any bytes can be appended.
 """
 
 
-def _keep_heap_top() -> None:
-    """Let glibc retain freed memory at the top of the heap; other allocators ignore this.
+def _retain_freed_memory() -> None:
+    """Make glibc retain freed memory at the top of the heap; other allocators ignore this.
 
     When 128 KB there are free, glibc returns them to the system, and their pages must be faulted in
     again for the next batch, which takes a third of the encoding time. Once a larger block has been
     freed, glibc retains up to twice that block's size (``mallopt(3)``, M_TRIM_THRESHOLD).
     """
-    np.empty(_KEPT_BYTES, np.uint8)
+    np.empty(_RETAINED_BYTES, np.uint8)
 
 
-_keep_heap_top()
+_retain_freed_memory()
 
 
 def write_valid(write_cells: CellWriter, cells: Cells, out: RowWriter, before: bytes = b"") -> None:

@@ -19,15 +19,15 @@ from spark_kafka_sink.formats.columns.cells import Cells
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.json.json_encoder import names_of
 
-_PATTERN_TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.", re.DOTALL)
-"""An escape, a character class, or another character."""
-_SET_SIGNS: Final = re.compile(r"\\.|\[|([&~|-])\1", re.DOTALL)
-"""An escape, or what Python warns of in a character class because it may mean sets later."""
-
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.cells import Mask
     from spark_kafka_sink.formats.columns.column_type import ColumnType
     from spark_kafka_sink.formats.encoder_spec import Check
+
+_PATTERN_TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+"""An escape, a character class, or another character."""
+_SET_SIGNS: Final = re.compile(r"\\.|\[|([&~|-])\1", re.DOTALL)
+"""An escape, or what Python warns of in a character class because it may mean sets later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -337,9 +337,10 @@ class _Printer:
 
 
 def _type(field: Any) -> str:
-    """Return the type as in Java's serializer: full names start with a dot.
+    """Return the type of a field, with the name of a message or enum as in the descriptor.
 
-    Apicurio and Karapace take other spellings of a name for other types (HTTP status 409).
+    protoc writes full names with a leading dot, which Java's serializer keeps. Apicurio and
+    Karapace take another spelling of a name for another type (HTTP status 409).
     """
     return str(field.type_name) or ProtoType(field.type).name.lower()
 
