@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.config import address_text
+from spark_kafka_sink.broker.config import BrokerConfig, address_text
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.config.option_definition import MAX_INT, MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from spark_kafka_sink.broker.config import BrokerConfig
 
 
 HOUR_MS = 3_600_000

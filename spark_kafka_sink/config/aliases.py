@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.config.option_definition import MAX_INT, PREFIX
+from spark_kafka_sink.config.option_definition import MAX_INT, PREFIX, Option
 from spark_kafka_sink.config.option_parser import parse_value, synonym_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from spark_kafka_sink.config.option_definition import Option
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,28 +14,13 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.secret import reject_credentials
 from spark_kafka_sink.common.similar_names import did_you_mean
-from spark_kafka_sink.config import enums
+from spark_kafka_sink.config import enums, option_parser, option_tables
 from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT, ExactlyOnceConfig
 from spark_kafka_sink.config.formats import FormatsConfig
 from spark_kafka_sink.config.option_definition import PREFIX, fields_of
 from spark_kafka_sink.config.option_names import split_options
-from spark_kafka_sink.config.option_parser import (
-    check_topic,
-    conflict_error,
-    not_allowed_error,
-    parse_values,
-    synonym_error,
-    wrong_value_error,
-)
-from spark_kafka_sink.config.option_tables import (
-    BATCH_WRITE_LINGER_MS,
-    PRODUCER_OPTIONS,
-    SINK_OPTIONS,
-    ProducerOptions,
-    WriteOptions,
-)
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, max_batched_request_size
 from spark_kafka_sink.config.security.security_builder import build_security
@@ -70,7 +55,7 @@ def build(
         ConfigError: see `SinkConfig.parse`.
     """
     split = split_options(options)
-    sink_values = parse_values(SINK_OPTIONS, split.sink, "")
+    sink_values = option_parser.parse_values(option_tables.SINK_OPTIONS, split.sink, "")
     profile = load_profile(sink_values["profile"])
     producer = _producer_fields(profile, split.producer, batch_write=batch_write)
     security = build_security(split.security)
@@ -95,12 +80,15 @@ def _producer_fields(
             f"option {PREFIX}{BOOTSTRAP} is required",
             hint=f'Add .option("{PREFIX}{BOOTSTRAP}", "host:9092").',
         )
-    values = apply_rules(parse_values(PRODUCER_OPTIONS, merged, PREFIX), frozenset(merged))
+    values = apply_rules(
+        option_parser.parse_values(option_tables.PRODUCER_OPTIONS, merged, PREFIX),
+        frozenset(merged),
+    )
     if batch_write and "linger.ms" not in merged:
-        values["linger.ms"] = batch_write_linger(values, BATCH_WRITE_LINGER_MS)
+        values["linger.ms"] = batch_write_linger(values, option_tables.BATCH_WRITE_LINGER_MS)
     partitioner, function = _partitioner(values["partitioner"], values["partitioner.class"])
     codec = enums.Codec.named(values["compression.type"])
-    return fields_of(ProducerOptions, values) | {
+    return fields_of(option_tables.ProducerOptions, values) | {
         "transaction_timeout_ms": values[TRANSACTION_TIMEOUT],
         "acks": enums.Acks.named(values["acks"]),
         "max_batched_request_size": max_batched_request_size(values, frozenset(merged)),
@@ -136,16 +124,18 @@ def _compression_level(
     general_level, codec_level = int(values[_GENERAL_LEVEL]), int(values[name])
     if general_level == -1:
         return codec_level
-    option = next(option for option in PRODUCER_OPTIONS if option.name == name)
+    option = next(option for option in option_tables.PRODUCER_OPTIONS if option.name == name)
     level = (
         _JAVA_LZ4_LEVELS.get(general_level, general_level)
         if codec is enums.Codec.LZ4
         else general_level
     )
     if not option.accepts(level):
-        raise wrong_value_error(option, str(general_level), f"{PREFIX}{_GENERAL_LEVEL}")
+        raise option_parser.wrong_value_error(
+            option, str(general_level), f"{PREFIX}{_GENERAL_LEVEL}"
+        )
     if name in user_options and codec_level != level:
-        raise synonym_error(f"{PREFIX}{_GENERAL_LEVEL}", f"{PREFIX}{name}")
+        raise option_parser.synonym_error(f"{PREFIX}{_GENERAL_LEVEL}", f"{PREFIX}{name}")
     return level
 
 
@@ -158,25 +148,25 @@ def _partitioner(name: str, java_class: str) -> tuple[enums.PartitionerName, str
     if not name:
         return enums.PartitionerName(java_class), None
     if java_class:
-        raise conflict_error(f"{PREFIX}partitioner", f"{PREFIX}partitioner.class")
+        raise option_parser.conflict_error(f"{PREFIX}partitioner", f"{PREFIX}partitioner.class")
     allowed = [choice.value for choice in enums.LIBRDKAFKA_PARTITIONERS]
     if name in allowed:
         return enums.PartitionerName(name), None
     if not _FUNCTION.fullmatch(name):
         choices = ", ".join([*allowed, "or module:function"])
         hint = did_you_mean(name, allowed)
-        raise not_allowed_error(f"{PREFIX}partitioner", name, choices, hint)
+        raise option_parser.not_allowed_error(f"{PREFIX}partitioner", name, choices, hint)
     return enums.PartitionerName.FUNCTION, name
 
 
 def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     if values["topic"] is not None:
-        check_topic("topic", values["topic"])
+        option_parser.check_topic("topic", values["topic"])
     for key in ("reportPath", "statisticsPath"):
         if values[key] is not None:
             reject_credentials(values[key], key)
     _check_exporters(values)
-    return fields_of(WriteOptions, values) | {
+    return fields_of(option_tables.WriteOptions, values) | {
         "report_path": values["reportPath"] or None,
         "statistics_path": values["statisticsPath"] or None,
         "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
@@ -189,7 +179,7 @@ def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 def _dead_letters(values: Mapping[str, Any]) -> DeadLetterPolicy:
     policy = DeadLetterPolicy.from_options(values)
     if policy.dead_letter_topic is not None:
-        check_topic("errors.deadletterqueue.topic.name", policy.dead_letter_topic)
+        option_parser.check_topic("errors.deadletterqueue.topic.name", policy.dead_letter_topic)
         if policy.dead_letter_topic == values["topic"]:
             raise ConfigError(
                 f"option errors.deadletterqueue.topic.name is {policy.dead_letter_topic}, which "

@@ -10,14 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option_definition import (
-    boolean_field,
-    double_field,
-    enum_field,
-    fields_of,
-    options_of,
-    text_field,
-)
+from spark_kafka_sink.config import option_definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,17 +34,21 @@ class DeadLetterPolicy:
     If the share of bad rows reaches `max_ratio`, the task fails.
     """
 
-    tolerance: Tolerance = enum_field("errors.tolerance", Tolerance.NONE)
+    tolerance: Tolerance = option_definition.enum_field("errors.tolerance", Tolerance.NONE)
     """Action for a row that cannot be written: fail the task (none), or write it to the dead
     letter topic and continue (all).
     """
-    dead_letter_topic: str | None = text_field("errors.deadletterqueue.topic.name", None)
+    dead_letter_topic: str | None = option_definition.text_field(
+        "errors.deadletterqueue.topic.name", None
+    )
     """Dead letter topic for rows that cannot be written; without it, errors.tolerance=all drops
     them (counted and logged).
     """
-    context_headers: bool = boolean_field("errors.deadletterqueue.context.headers.enable", True)
+    context_headers: bool = option_definition.boolean_field(
+        "errors.deadletterqueue.context.headers.enable", True
+    )
     """Add headers that describe the error, named as in Kafka Connect (__connect.errors.*)."""
-    max_ratio: float = double_field("errors.maxRatio", 1.0, low=0, high=1)
+    max_ratio: float = option_definition.double_field("errors.maxRatio", 1.0, low=0, high=1)
     """Share of bad rows, 0 to 1, at which a task fails despite errors.tolerance=all, after its
     first 1,000 rows; 1.0 fails a task only if every row is bad.
     """
@@ -75,7 +72,7 @@ class DeadLetterPolicy:
                 "dead letter topic would never be used",
                 hint='Add .option("errors.tolerance", "all").',
             )
-        return cls(**fields_of(cls, values) | {"dead_letter_topic": topic})
+        return cls(**option_definition.fields_of(cls, values) | {"dead_letter_topic": topic})
 
 
-DEAD_LETTER_OPTIONS = options_of(DeadLetterPolicy)
+DEAD_LETTER_OPTIONS = option_definition.options_of(DeadLetterPolicy)

@@ -21,15 +21,7 @@ from spark_kafka_sink.config.option_definition import PREFIX, names_in
 from spark_kafka_sink.config.option_parser import synonym_error
 from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.schema_registry import REGISTRY_ALIASES, REGISTRY_NAMES
-from spark_kafka_sink.config.security.security_names import (
-    IGNORED_SECURITY_KEYS,
-    REJECTED_SECURITY_KEYS,
-    SECURITY_ALIASES,
-    SECURITY_NAMES,
-    SECURITY_PREFIXES,
-    reject_misplaced,
-    reject_secret_name,
-)
+from spark_kafka_sink.config.security import security_names
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 
@@ -161,9 +153,9 @@ SINK_NAMES = {option.name.lower(): option.name for option in SINK_OPTIONS}
 KNOWN_NAMES = (
     PRODUCER_NAMES
     | ALIASES.keys()
-    | SECURITY_NAMES
-    | SECURITY_ALIASES.keys()
-    | IGNORED_SECURITY_KEYS
+    | security_names.SECURITY_NAMES
+    | security_names.SECURITY_ALIASES.keys()
+    | security_names.IGNORED_SECURITY_KEYS
     | IGNORED_KEYS
     | CALLBACKS
     | COUNTERPARTS.keys()
@@ -195,7 +187,7 @@ class UserOptions:
 def is_kafka_option(name: str) -> bool:
     """Return True if a name without prefix is an option, including ignored and rejected options."""
     return (
-        name in KNOWN_NAMES | REJECTED_SECURITY_KEYS.keys() | UNSAFE_KEYS
+        name in KNOWN_NAMES | security_names.REJECTED_SECURITY_KEYS.keys() | UNSAFE_KEYS
         or name in SERIALIZERS
         or name.startswith(UNSAFE_PREFIXES)
     )
@@ -214,11 +206,11 @@ def split_options(options: Mapping[str, str]) -> UserOptions:
     """
     user_options = UserOptions(
         NamedOptions(PRODUCER_OPTIONS, ALIASES),
-        NamedOptions(SECURITY_OPTIONS, SECURITY_ALIASES),
+        NamedOptions(SECURITY_OPTIONS, security_names.SECURITY_ALIASES),
         {},
     )
     for key, value in options.items():
-        reject_secret_name(key)
+        security_names.reject_secret_name(key)
         name = key.lower()
         registry_name = _registry_name(name)
         if registry_name is not None:
@@ -226,10 +218,10 @@ def split_options(options: Mapping[str, str]) -> UserOptions:
         elif name.startswith(PREFIX):
             _add(user_options, name.removeprefix(PREFIX), value)
         elif name in SINK_NAMES:
-            reject_misplaced(SINK_NAMES[name], SINK_NAMES[name], value)
+            security_names.reject_misplaced(SINK_NAMES[name], SINK_NAMES[name], value)
             user_options.sink[SINK_NAMES[name]] = value
         elif name.startswith(CONFIG_PREFIX):
-            reject_misplaced(name, name, value)
+            security_names.reject_misplaced(name, name, value)
             user_options.sink[name] = value
         else:
             _check_unprefixed_name(name)
@@ -249,7 +241,7 @@ def _add_registry_option(user_options: UserOptions, name: str, key: str, value: 
     Raises:
         ConfigError: the option is set to different values with and without the prefix.
     """
-    reject_misplaced(name, key, value)
+    security_names.reject_misplaced(name, key, value)
     if user_options.sink.setdefault(name, value) != value:
         raise synonym_error(name, f"{PREFIX}{name}")
 
@@ -260,17 +252,17 @@ def _add(user_options: UserOptions, name: str, value: str) -> None:
     Raises:
         ConfigError: the name is unknown, or ignoring it would be unsafe.
     """
-    alias = ALIASES.get(name) or SECURITY_ALIASES.get(name)
+    alias = ALIASES.get(name) or security_names.SECURITY_ALIASES.get(name)
     option = name if alias is None else alias.option
-    if option in PRODUCER_NAMES | SECURITY_NAMES:
-        reject_misplaced(option, f"{PREFIX}{name}", value)
+    if option in PRODUCER_NAMES | security_names.SECURITY_NAMES:
+        security_names.reject_misplaced(option, f"{PREFIX}{name}", value)
     if name in PRODUCER_NAMES or name in ALIASES:
         user_options.producer.add(name, value)
-    elif name in SECURITY_NAMES or name in SECURITY_ALIASES:
+    elif name in security_names.SECURITY_NAMES or name in security_names.SECURITY_ALIASES:
         user_options.security.add(name, value)
     else:
         _reject_unsafe(name)
-        if name not in IGNORED_KEYS | IGNORED_SECURITY_KEYS:
+        if name not in IGNORED_KEYS | security_names.IGNORED_SECURITY_KEYS:
             raise ConfigError(f"unknown option {PREFIX}{shown_name(name)}", hint=_hint(name))
         warn_once(_LOG, "Option %s%s is not supported and has no effect", PREFIX, name)
 
@@ -301,9 +293,10 @@ def _reject_unsafe(name: str) -> None:
             hint="Cast key and value to string or binary, or set value.format or key.format, such "
             "as avro-confluent.",
         )
-    if name in REJECTED_SECURITY_KEYS:
+    if name in security_names.REJECTED_SECURITY_KEYS:
         raise ConfigError(
-            f"option {PREFIX}{name} is not supported", hint=f"{REJECTED_SECURITY_KEYS[name]}."
+            f"option {PREFIX}{name} is not supported",
+            hint=f"{security_names.REJECTED_SECURITY_KEYS[name]}.",
         )
     if name.startswith(UNSAFE_PREFIXES) or name in UNSAFE_KEYS | UNSAFE_REGISTRY_KEYS:
         raise ConfigError(
@@ -331,7 +324,11 @@ def _check_unprefixed_name(name: str) -> None:
         warn_once(_LOG, "Option %s applies to reading and has no effect%s", name, instead)
         return
     unknown = f"unknown option {shown_name(name)}"
-    if name in PRODUCER_NAMES or name in ALIASES or name.startswith(SECURITY_PREFIXES):
+    if (
+        name in PRODUCER_NAMES
+        or name in ALIASES
+        or name.startswith(security_names.SECURITY_PREFIXES)
+    ):
         raise ConfigError(unknown, hint=f"Did you mean {PREFIX}{shown_name(name)}?")
     match = nearest(name, SINK_NAMES, CLOSE)
     if match is not None:

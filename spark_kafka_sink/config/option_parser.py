@@ -11,13 +11,12 @@ from spark_kafka_sink.common.secret import is_redacted
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.common.text import NOT_SHOWN, TOPIC_NAMES, is_topic_name, shown
 from spark_kafka_sink.config.addresses import parse_addresses
-from spark_kafka_sink.config.option_definition import OptionType
+from spark_kafka_sink.config.option_definition import Option, OptionType
 from spark_kafka_sink.config.units import unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from spark_kafka_sink.config.option_definition import Option
 
 Parsed = str | int | float | bool | tuple[str, ...] | None
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)

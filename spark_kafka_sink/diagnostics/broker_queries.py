@@ -11,16 +11,10 @@ from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.diagnostics import connection_checks, topic_checks, topic_settings
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
+from spark_kafka_sink.kafka.admin import topic_handlers
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_creator import topics_to_create
-from spark_kafka_sink.kafka.admin.topic_handlers import (
-    ConfigResource,
-    CreateTopicsHandler,
-    DescribeConfigsHandler,
-    DescribeTopicsHandler,
-    NewTopic,
-)
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
@@ -178,8 +172,10 @@ def _ask(
     client: BlockingClient, write: PlannedWrite, topics: Sequence[str], deadline: float
 ) -> list[TopicFacts]:
     """Query the descriptions and the settings of topics concurrently."""
-    described = ApiDriver(client, DescribeTopicsHandler(operations=True), topics)
-    handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResource.TOPIC)
+    described = ApiDriver(client, topic_handlers.DescribeTopicsHandler(operations=True), topics)
+    handler: topic_handlers.DescribeConfigsHandler[str] = topic_handlers.DescribeConfigsHandler(
+        topic_handlers.ConfigResource.TOPIC
+    )
     configs = ApiDriver(client, handler, topics)
     described.step(client.now())
     if not configs.run(deadline) or not described.run(deadline):
@@ -209,13 +205,13 @@ def _ask(
 
 
 def _creation(
-    client: BlockingClient, name: str, by_sink: NewTopic | None, deadline: float
+    client: BlockingClient, name: str, by_sink: topic_handlers.NewTopic | None, deadline: float
 ) -> Creation:
     """Return what the brokers would do to create a topic, without creating it."""
-    topic = by_sink or NewTopic(name=name, partitions=None)
+    topic = by_sink or topic_handlers.NewTopic(name=name, partitions=None)
     value = TopicAdmin(client).broker_config(_AUTO_CREATE, deadline)
     auto_create = None if value is None else value == "true"
-    handler = CreateTopicsHandler([topic], validate_only=True)
+    handler = topic_handlers.CreateTopicsHandler([topic], validate_only=True)
     driver = ApiDriver(client, handler, (name,))
     if not driver.run(deadline):
         return Creation(by_sink=by_sink is not None, auto_create=auto_create)

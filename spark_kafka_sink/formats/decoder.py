@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import import_extra
-from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.config.formats import Format, PartFormat
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 from spark_kafka_sink.formats.protobuf.protobuf_compiler import add_known_imports
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
-    from spark_kafka_sink.config.formats import PartFormat
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.formats.registry.registry import Registry
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
@@ -227,9 +226,8 @@ def _protobuf_reader(schema: str, message: str) -> Callable[[bytes], Any]:
     import_extra("testing", "google.protobuf", _USER)
     from google.protobuf import descriptor_pool, message_factory
 
-    from spark_kafka_sink.formats.protobuf.protobuf_printer import (
-        make_loadable,  # needs Google's runtime
-    )
+    # Imported here because it needs Google's runtime.
+    from spark_kafka_sink.formats.protobuf.protobuf_printer import make_loadable
 
     pool: Any = descriptor_pool.DescriptorPool()
     for file in add_known_imports(files_of(schema)):

@@ -15,13 +15,8 @@ from spark_kafka_sink.common.arguments import REPORT, check_argument
 from spark_kafka_sink.common.delivery_status import partition_name
 from spark_kafka_sink.common.text import MB, plural
 from spark_kafka_sink.config.rules import IN_FLIGHT
+from spark_kafka_sink.report import arrow_advice
 from spark_kafka_sink.report.advice import Advice, Direction
-from spark_kafka_sink.report.arrow_advice import (
-    costly_measuring,
-    measured_arrow_batches,
-    short_arrow_batches,
-    unbounded_arrow_batches,
-)
 from spark_kafka_sink.report.pipeline_facts import ROW_BY_ROW, WORTHWHILE, PipelineFacts
 
 if TYPE_CHECKING:
@@ -447,8 +442,8 @@ def row_by_row(facts: PipelineFacts) -> Advice | None:
 
 
 _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
-    unbounded_arrow_batches,
-    costly_measuring,
+    arrow_advice.unbounded_arrow_batches,
+    arrow_advice.costly_measuring,
     _throttling,
     _retries,
     _splits,
@@ -463,21 +458,21 @@ _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
     row_by_row,
     _tiny_tasks,
     _blocked,
-    measured_arrow_batches,
-    short_arrow_batches,
+    arrow_advice.measured_arrow_batches,
+    arrow_advice.short_arrow_batches,
     _verification,
 )
 
 _DRY_RUN_RULES = (
-    unbounded_arrow_batches,
-    costly_measuring,
+    arrow_advice.unbounded_arrow_batches,
+    arrow_advice.costly_measuring,
     _codec,
     _small_batches,
     _linger,
     skew,
     row_by_row,
     _tiny_tasks,
-    measured_arrow_batches,
-    short_arrow_batches,
+    arrow_advice.measured_arrow_batches,
+    arrow_advice.short_arrow_batches,
 )
 """Rules that do not depend on the brokers' responses."""

@@ -5,13 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from spark_kafka_sink.report.metrics.merging import (
-    distinct,
-    flat,
-    merge_groups,
-    merged_field,
-    summed_field,
-)
+from spark_kafka_sink.report.metrics import merging
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,11 +24,13 @@ class BadRowCount:
 
     reason: str
     """Name of the reason."""
-    dead_lettered: int = summed_field()
+    dead_lettered: int = merging.summed_field()
     """Number of rows sent to the dead letter topic."""
-    dropped: int = summed_field()
+    dropped: int = merging.summed_field()
     """Number of rows dropped because there is no dead letter topic."""
-    examples: tuple[str, ...] = merged_field(flat(distinct, EXAMPLES_KEPT), ())
+    examples: tuple[str, ...] = merging.merged_field(
+        merging.flat(merging.distinct, EXAMPLES_KEPT), ()
+    )
     """Descriptions of a few of these rows."""
 
     @classmethod
@@ -50,4 +46,4 @@ class BadRowCount:
     @classmethod
     def merge_all(cls, counts: Iterable[Self]) -> tuple[Self, ...]:
         """Add up the counts, one per reason, sorted."""
-        return merge_groups(cls, counts)
+        return merging.merge_groups(cls, counts)

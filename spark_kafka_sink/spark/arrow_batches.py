@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import SparkSession, types
+from pyspark.sql import DataFrame, SparkSession, types
 
 from spark_kafka_sink.report.arrow_advice import SAFE_ARROW_BATCH, UNMEASURED
 from spark_kafka_sink.report.pipeline_facts import ARROW_BYTES, ARROW_RECORDS
@@ -19,7 +19,6 @@ from spark_kafka_sink.report.pipeline_facts import ARROW_BYTES, ARROW_RECORDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame
 
 _VALIDITY: Final = 1
 """Bytes of a row for the bit that says whether a value is null, rounded up."""

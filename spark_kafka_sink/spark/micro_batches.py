@@ -8,24 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
+from spark_kafka_sink.spark.reports import report_paths
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
-from spark_kafka_sink.spark.reports.report_paths import (
-    StreamIdentity,
-    micro_batch_path,
-    own_report_path,
-    warn_of_own_path,
-)
 from spark_kafka_sink.spark.runtime.internals import QUERY_ID
 from spark_kafka_sink.spark.write import options_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame
 
 _BATCH_ID: Final = "batchid"
 _GUARANTEE: Final = "deliveryguarantee"
@@ -68,9 +62,11 @@ def _with_own_reports(options_by_name: dict[str, str], frame: DataFrame) -> dict
     path, folder, query = (options_by_name.get(_REPORT), ReportFolder.here(), _query_of(frame))
     if path is None or folder is None or not query:
         return options_by_name
-    own = own_report_path(path, StreamIdentity("", query), folder.application)
+    own = report_paths.own_report_path(
+        path, report_paths.StreamIdentity("", query), folder.application
+    )
     if own != path:
-        warn_of_own_path(path, own, folder.application)
+        report_paths.warn_of_own_path(path, own, folder.application)
     return {**options_by_name, _REPORT: own}
 
 
@@ -86,7 +82,7 @@ def batch_options(options_by_name: Mapping[str, str], batch_id: int) -> dict[str
     """Return the options of one micro-batch, with lower-case names."""
     options = dict(options_by_name)
     if _REPORT in options:
-        options[_REPORT] = micro_batch_path(options[_REPORT], batch_id)
+        options[_REPORT] = report_paths.micro_batch_path(options[_REPORT], batch_id)
     if options.get(_GUARANTEE, "").strip() == DeliveryGuarantee.EXACTLY_ONCE:
         options[_BATCH_ID] = str(batch_id)
     return options

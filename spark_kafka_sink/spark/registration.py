@@ -16,12 +16,8 @@ from weakref import WeakSet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from spark_kafka_sink.spark.runtime import spark_releases
 from spark_kafka_sink.spark.runtime.session_checks import check_session, reject_wheel
-from spark_kafka_sink.spark.runtime.spark_releases import (
-    HAS_DATA_SOURCES,
-    condition,
-    without_data_sources,
-)
 from spark_kafka_sink.spark.runtime.worker_setup import use_this_python
 
 if TYPE_CHECKING:
@@ -55,8 +51,8 @@ def register(spark: SparkSession | ConnectSession) -> None:
         PySparkException: Spark rejects the data source.
     """
     check_session("register(spark)", spark)
-    if not HAS_DATA_SOURCES:
-        raise without_data_sources("register(spark)")
+    if not spark_releases.HAS_DATA_SOURCES:
+        raise spark_releases.without_data_sources("register(spark)")
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource  # needs data sources
 
     reject_wheel(__file__)
@@ -69,6 +65,6 @@ def register(spark: SparkSession | ConnectSession) -> None:
         try:
             spark.dataSource.register(KafkaProdDataSource)
         except PySparkException as error:
-            if condition(error) != _ALREADY_EXISTS:
+            if spark_releases.condition(error) != _ALREADY_EXISTS:
                 raise
         _known.add(spark)

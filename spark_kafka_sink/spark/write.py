@@ -19,7 +19,7 @@ from threading import Lock, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.util import inheritable_thread_target
 
 from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
@@ -27,37 +27,25 @@ from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.spark.arrow_batches import without_measuring
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, batch_number
 from spark_kafka_sink.spark.rows.plain_names import with_plain_names
+from spark_kafka_sink.spark.runtime import session_checks
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, JOB_GROUP, QUERY_ID, run_id
-from spark_kafka_sink.spark.runtime.session_checks import (
-    check_session,
-    reject_wheel,
-    require_pandas,
-)
 from spark_kafka_sink.spark.runtime.spark_errors import error_of
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.runtime.worker_setup import use_this_python
 from spark_kafka_sink.spark.sql_options import warn_of_displayed_secrets, write_options
 from spark_kafka_sink.spark.write_plan import plan_batch
-from spark_kafka_sink.spark.writers.map_task import (
-    SCHEMA,
-    Finished,
-    MessagesByWrite,
-    messages_of,
-    run_task,
-    run_task_without_rows,
-)
+from spark_kafka_sink.spark.writers import map_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark import SparkContext
-    from pyspark.sql import DataFrame, Row
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.spark.writers.write_completion import WriteJob
 
-_finished: WeakKeyDictionary[SparkContext, Finished] = WeakKeyDictionary()
+_finished: WeakKeyDictionary[SparkContext, map_task.Finished] = WeakKeyDictionary()
 """The accumulator of each application: PySpark never removes accumulators. Guarded by `_lock`."""
 _lock = Lock()
 
@@ -87,9 +75,9 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
     check_argument("write(df, options)", df, FRAME, ("mapInArrow", "schema", "isStreaming"))
     user_options = options_of("write(df, options)", options)
     spark: SparkSession | ConnectSession = df.sparkSession
-    check_session("write(df, options)", spark)
-    reject_wheel(__file__)
-    require_pandas("write(df, options)")
+    session_checks.check_session("write(df, options)", spark)
+    session_checks.reject_wheel(__file__)
+    session_checks.require_pandas("write(df, options)")
     if df.isStreaming:
         raise ConfigError(
             "write(df, options) writes batches, and the DataFrame is a stream",
@@ -153,23 +141,23 @@ def _run(df: DataFrame, job: WriteJob) -> list[object]:
         frame = with_plain_names(df)
         names = None if frame is df else df.columns
         try:
-            rows = _collect(frame, partial(run_task, *arguments, names=names))
+            rows = _collect(frame, partial(map_task.run_task, *arguments, names=names))
             if not rows:  # For example, Spark has found that a filter rejects every row.
                 row = spark.range(0, 1, 1, 1)
-                rows = _collect(row, partial(run_task_without_rows, *arguments))
+                rows = _collect(row, partial(map_task.run_task_without_rows, *arguments))
         except BaseException as raised:
             error = error_of(raised) if isinstance(raised, Exception) else None
-            job.completion.abort([*messages_of(messages), None], error=error)
+            job.completion.abort([*map_task.messages_of(messages), None], error=error)
             if error is None:
                 raise
             raise error from raised
-    return messages_of(row.message for row in rows)
+    return map_task.messages_of(row.message for row in rows)
 
 
 @contextmanager
 def _collecting(
     spark: SparkSession | ConnectSession, write_id: str
-) -> Iterator[tuple[Finished | None, list[bytes]]]:
+) -> Iterator[tuple[map_task.Finished | None, list[bytes]]]:
     """Yield the application's accumulator, and the list of this write's commit messages in it."""
     if not isinstance(spark, SparkSession):
         yield None, []
@@ -178,7 +166,7 @@ def _collecting(
         context = spark.sparkContext
         finished = _finished.get(context)
         if finished is None:
-            finished = _finished[context] = context.accumulator({}, MessagesByWrite())
+            finished = _finished[context] = context.accumulator({}, map_task.MessagesByWrite())
     messages = finished.value.setdefault(write_id, [])
     try:
         yield finished, messages
@@ -188,7 +176,7 @@ def _collecting(
 
 def _collect(df: DataFrame, task: Any) -> list[Row]:
     """Run a task for each partition and return the rows. Ctrl-C cancels the job."""
-    frame = df.mapInArrow(task, SCHEMA)
+    frame = df.mapInArrow(task, map_task.SCHEMA)
     spark: SparkSession | ConnectSession = df.sparkSession
     if current_thread() is not main_thread():  # Only the main thread receives KeyboardInterrupt.
         return frame.collect()

@@ -35,19 +35,10 @@ from spark_kafka_sink.broker.handlers.request_context import (
     NoFields,
     RequestContext,
 )
-from spark_kafka_sink.broker.partition.log_validator import (
-    AppendOptions,
-    RejectedBatchError,
-    single_batch,
-    transactional_header,
-)
-from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, unknown_topic
+from spark_kafka_sink.broker.partition import log_validator
+from spark_kafka_sink.broker.request_shapes import BY_PARTITION, ItemResult, id_of, unknown_topic
+from spark_kafka_sink.kafka.protocol import versions
 from spark_kafka_sink.kafka.protocol.codec import optional_timestamp
-from spark_kafka_sink.kafka.protocol.versions import (
-    PRODUCE_ADDS_PARTITIONS,
-    PRODUCE_WITH_ABORTABLE_ERROR,
-    ApiKey,
-)
 from spark_kafka_sink.kafka.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:
@@ -55,7 +46,6 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.partition.topic import Topic
-    from spark_kafka_sink.broker.request_shapes import ItemResult
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
@@ -74,7 +64,7 @@ class PartitionProduceData:
 
     index: int
     records: memoryview | None
-    rejected: RejectedBatchError | None = None
+    rejected: log_validator.RejectedBatchError | None = None
 
 
 def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
@@ -102,9 +92,9 @@ def _choose_batch(index: int, all_records: list[memoryview | None]) -> Partition
     valid, rejected = [], None
     for records in all_records:
         try:
-            single_batch(records)
+            log_validator.single_batch(records)
             valid.append(records)
-        except RejectedBatchError as error:
+        except log_validator.RejectedBatchError as error:
             rejected = error
     chosen = valid[-1] if valid else all_records[-1]
     return PartitionProduceData(index=index, records=chosen, rejected=rejected if valid else None)
@@ -188,14 +178,14 @@ def _add_to_transaction(context: RequestContext, topics: list[TopicProduceData])
     partition.
     """
     transactional_id = context.request.transactional_id
-    if context.version < PRODUCE_ADDS_PARTITIONS or transactional_id is None:
+    if context.version < versions.PRODUCE_ADDS_PARTITIONS or transactional_id is None:
         return
     added: dict[ProducerIdAndEpoch, list[TopicPartition]] = {}
     for item, partitions in topics:
         topic = context.find_topic(item)
         for data in partitions:
             partition = topic and topic.partition(data.index)
-            header = transactional_header(data.records)
+            header = log_validator.transactional_header(data.records)
             if not partition or not header or partition.leader != context.node:
                 continue
             if header.producer_id >= 0 and not partition.is_ongoing(header):
@@ -226,7 +216,7 @@ def _append_to_topic(
     unconfirmed: list[Unconfirmed],
 ) -> dict[str, Any]:
     """Append to the partitions of a topic, and add the appended records to `unconfirmed`."""
-    topic, shape = context.find_topic(item), BY_PARTITION[ApiKey.PRODUCE]
+    topic, shape = context.find_topic(item), BY_PARTITION[versions.ApiKey.PRODUCE]
     responses = []
     for data in partitions:
         result = _append_to_partition(context, topic, item, data)
@@ -269,7 +259,7 @@ def _check_transaction(
     context: RequestContext, partition: Partition, records: memoryview | None
 ) -> ErrorCode:
     """Return an error if a batch is transactional and its transaction lacks the partition."""
-    header = transactional_header(records)
+    header = log_validator.transactional_header(records)
     if header is None:
         return ErrorCode.none
     transactional_id = context.request.transactional_id
@@ -277,14 +267,14 @@ def _check_transaction(
         return ErrorCode.transactional_id_authorization_failed
     if header.producer_id < 0 or partition.is_ongoing(header):
         return ErrorCode.none
-    adds = context.version >= PRODUCE_ADDS_PARTITIONS
+    adds = context.version >= versions.PRODUCE_ADDS_PARTITIONS
     partition.transactions.verify(header, starts_at_zero=adds)
     error = context.cluster.transaction_coordinator.add_or_verify(
         transactional_id,
         ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
         partition.topic_partition,
         adds=adds,
-        knows_abortable=context.version >= PRODUCE_WITH_ABORTABLE_ERROR,
+        knows_abortable=context.version >= versions.PRODUCE_WITH_ABORTABLE_ERROR,
     )
     is_retriable = error is ErrorCode.concurrent_transactions
     return ErrorCode.not_enough_replicas if is_retriable else error
@@ -294,10 +284,12 @@ def _append(
     context: RequestContext, partition: Partition, records: memoryview | None
 ) -> dict[str, Any]:
     now_ms = context.cluster.clock.wall_ms()
-    options = AppendOptions(config=partition.config, produce_version=context.version, now_ms=now_ms)
+    options = log_validator.AppendOptions(
+        config=partition.config, produce_version=context.version, now_ms=now_ms
+    )
     try:
         appended = partition.append(records, options)
-    except RejectedBatchError as error:
+    except log_validator.RejectedBatchError as error:
         return _rejected(partition, error)
     return {
         "error_code": ErrorCode.none,
@@ -307,7 +299,7 @@ def _append(
     }
 
 
-def _rejected(partition: Partition, error: RejectedBatchError) -> dict[str, Any]:
+def _rejected(partition: Partition, error: log_validator.RejectedBatchError) -> dict[str, Any]:
     record_errors = [
         {"batch_index": index, "batch_index_error_message": message}
         for index, message in error.records.items()
@@ -320,4 +312,4 @@ def _rejected(partition: Partition, error: RejectedBatchError) -> dict[str, Any]
 
 
 def _failed(error: ErrorCode) -> dict[str, Any]:
-    return {"error_code": error, **BY_PARTITION[ApiKey.PRODUCE].failed}
+    return {"error_code": error, **BY_PARTITION[versions.ApiKey.PRODUCE].failed}

@@ -17,7 +17,7 @@ from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, ItemResult, id_of, name_of
 from spark_kafka_sink.kafka.protocol.messages import FieldValues
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-    from spark_kafka_sink.kafka.protocol.versions import VersionRange
 
 REASON: Final = "reason"
 """Key in a handler's result for a message to the broker's log. It is not a response field."""

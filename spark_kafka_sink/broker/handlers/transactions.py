@@ -56,15 +56,11 @@ from spark_kafka_sink.broker.handlers.request_context import (
     result_of,
 )
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
+from spark_kafka_sink.kafka.protocol import versions
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.codec import timestamp
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
-from spark_kafka_sink.kafka.protocol.versions import (
-    OFFSET_COMMIT_ADDS_GROUP,
-    OFFSET_COMMIT_WITH_ABORTABLE_ERROR,
-    ApiKey,
-)
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 from spark_kafka_sink.kafka.records.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
@@ -78,10 +74,10 @@ if TYPE_CHECKING:
 
 
 _FENCED_SINCE = {
-    ApiKey.INIT_PRODUCER_ID: 4,
-    ApiKey.ADD_PARTITIONS_TO_TXN: 2,
-    ApiKey.ADD_OFFSETS_TO_TXN: 2,
-    ApiKey.END_TXN: 2,
+    versions.ApiKey.INIT_PRODUCER_ID: 4,
+    versions.ApiKey.ADD_PARTITIONS_TO_TXN: 2,
+    versions.ApiKey.ADD_OFFSETS_TO_TXN: 2,
+    versions.ApiKey.END_TXN: 2,
 }
 """First version of each API in which clients support PRODUCER_FENCED."""
 BATCHED_VERSION = 4
@@ -168,7 +164,7 @@ def _add_partitions(
 
 
 def _partition_errors(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> list[FieldValues]:
-    shape = BY_PARTITION[ApiKey.ADD_PARTITIONS_TO_TXN]
+    shape = BY_PARTITION[versions.ApiKey.ADD_PARTITIONS_TO_TXN]
 
     def error(name: str, index: int) -> ErrorCode:
         return errors[TopicPartition(name, index)]
@@ -227,8 +223,8 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
             context.request.transactional_id,
             producer,
             OFFSETS_PARTITION,
-            adds=context.version >= OFFSET_COMMIT_ADDS_GROUP,
-            knows_abortable=context.version >= OFFSET_COMMIT_WITH_ABORTABLE_ERROR,
+            adds=context.version >= versions.OFFSET_COMMIT_ADDS_GROUP,
+            knows_abortable=context.version >= versions.OFFSET_COMMIT_WITH_ABORTABLE_ERROR,
         )
     generation = context.get("generation_id", -1)
     error = error or may_commit(context, generation, in_transaction=True)

@@ -9,14 +9,12 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.net.frame_buffer import FrameBuffer
-from spark_kafka_sink.broker.security.sasl_server import MAX_RECEIVE_BYTES
+from spark_kafka_sink.broker.security.sasl_server import MAX_RECEIVE_BYTES, SaslServerAuthenticator
 from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME
 from spark_kafka_sink.kafka.security.acl_commands import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from spark_kafka_sink.broker.security.sasl_server import SaslServerAuthenticator
 
 
 MAX_UNSENT = 4 * 1024 * 1024

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.broker.partition.log_validator import (
-    AppendOptions,
-    RejectedBatchError,
-    recompress,
-    rejected_as,
-    validate,
-)
+from spark_kafka_sink.broker.partition import log_validator
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
 from spark_kafka_sink.broker.partition.producer_state import BatchMetadata, ProducerStateManager
 from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
@@ -144,7 +138,9 @@ class Partition:
         self.transactions.restore(transactions, end)
         self.needs_truncation = False
 
-    def append(self, records: memoryview | bytes | None, options: AppendOptions) -> AppendResult:
+    def append(
+        self, records: memoryview | bytes | None, options: log_validator.AppendOptions
+    ) -> AppendResult:
         """Validate a batch and append it. For a duplicate batch, return the original result.
 
         The coordinator must have verified that the transaction of the batch includes the partition.
@@ -152,7 +148,7 @@ class Partition:
         Raises:
             RejectedBatchError: the batch was not appended.
         """
-        batch, header = validate(records, options)
+        batch, header = log_validator.validate(records, options)
         if header.producer_id < 0:
             return self._append(batch, header, options)
         # While it is unknown whether an earlier batch was written, all later batches fail with the
@@ -166,10 +162,10 @@ class Partition:
                 self.log.storage.verify()
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
         if error := self._check_transaction(header, verdict):
-            raise RejectedBatchError(error, _explain(self, header))
+            raise log_validator.RejectedBatchError(error, _explain(self, header))
         try:
             result = self._append(batch, header, options)
-        except RejectedBatchError as rejected:
+        except log_validator.RejectedBatchError as rejected:
             if rejected.code is ErrorCode.kafka_storage_error and not header.is_transactional:
                 # A partition accepts any first batch of a producer. Wait for the retry of this one.
                 self.transactions.verify(header, starts_at_zero=False)
@@ -203,7 +199,7 @@ class Partition:
     def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
         """Append a transaction marker; `now_ms` is in milliseconds since 1970."""
         batch = encode_control_batch(marker, now_ms)
-        options = AppendOptions(config=self.config, produce_version=0, now_ms=now_ms)
+        options = log_validator.AppendOptions(config=self.config, produce_version=0, now_ms=now_ms)
         result = self._append(batch, BatchHeader.parse(batch), options)
         lacks_batches = self.log.start_offset > 0
         self._end(marker, result.base_offset, now_ms, lacks_batches=lacks_batches)
@@ -284,11 +280,11 @@ class Partition:
         self.transactions = PartitionTransactions()
 
     def _append(
-        self, records: memoryview | bytes, header: BatchHeader, options: AppendOptions
+        self, records: memoryview | bytes, header: BatchHeader, options: log_validator.AppendOptions
     ) -> AppendResult:
-        records, header = recompress(records, header, options.config)
+        records, header = log_validator.recompress(records, header, options.config)
         time = options.now_ms if options.config.stamps_records else None
-        with _storage_errors(), rejected_as(ErrorCode.corrupt_message):
+        with _storage_errors(), log_validator.rejected_as(ErrorCode.corrupt_message):
             base = self.log.append(records, header, self.leader_epoch, time)
         self.log.storage.drop_surplus(self.high_watermark)
         return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
@@ -312,7 +308,7 @@ def _storage_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RejectedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
+        raise log_validator.RejectedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
 
 
 def _explain(partition: Partition, header: BatchHeader) -> str:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kio.schema.errors import ErrorCode
 
-from spark_kafka_sink.kafka.records.record_batch import MAX_SEQUENCE, NO_SEQUENCE
+from spark_kafka_sink.kafka.records.record_batch import MAX_SEQUENCE, NO_SEQUENCE, BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Container
 
     from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
-    from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
 
 MAX_CACHED_BATCHES = 5

@@ -11,12 +11,7 @@ import numpy as np
 
 from spark_kafka_sink.broker.storage.log_storage import END, BatchFacts, LogStorage, StoredBatch
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
-from spark_kafka_sink.kafka.records.record_batch import (
-    HEADER_SIZE,
-    LEADER_EPOCH_OFFSET,
-    LOG_APPEND_TIME,
-    BatchHeader,
-)
+from spark_kafka_sink.kafka.records import record_batch
 from spark_kafka_sink.kafka.records.record_decoder import read_fields, records_section
 
 if TYPE_CHECKING:
@@ -117,7 +112,7 @@ class UnifiedLog:
     def append(
         self,
         batch: memoryview | bytes,
-        header: BatchHeader,
+        header: record_batch.BatchHeader,
         leader_epoch: int,
         append_time: int | None = None,
     ) -> int:
@@ -131,13 +126,13 @@ class UnifiedLog:
         if self.storage.end_offset > self.end_offset:  # A failed append could not be undone.
             self.storage.truncate(self.end_offset)
         base, view = self.storage.next_offset(), memoryview(batch)
-        head, body = bytearray(view[:HEADER_SIZE]), view[HEADER_SIZE:]
+        head, body = bytearray(view[: record_batch.HEADER_SIZE]), view[record_batch.HEADER_SIZE :]
         if append_time is not None:
-            attributes = header.attributes | LOG_APPEND_TIME
+            attributes = header.attributes | record_batch.LOG_APPEND_TIME
             header = header._replace(attributes=attributes, max_timestamp=append_time)
             head = bytearray(header.pack([body]))
         _INT64.pack_into(head, 0, base)
-        _INT32.pack_into(head, LEADER_EPOCH_OFFSET, leader_epoch)
+        _INT32.pack_into(head, record_batch.LEADER_EPOCH_OFFSET, leader_epoch)
         last = base + header.last_offset_delta
         facts = BatchFacts(
             base_offset=base, last_offset=last, max_timestamp=header.max_timestamp, size=len(view)

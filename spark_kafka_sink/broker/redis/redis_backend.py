@@ -11,7 +11,7 @@ from spark_kafka_sink.broker.redis.redis_location import RedisLocation
 from spark_kafka_sink.broker.redis.redis_log_storage import RedisLogStorage
 from spark_kafka_sink.broker.redis.redis_replicas import LogReplication, RedisReplicas
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
-from spark_kafka_sink.broker.storage.log_storage import StorageBackend
+from spark_kafka_sink.broker.storage.log_storage import OnBatch, StorageBackend
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.state_lock import StateLock
-    from spark_kafka_sink.broker.storage.log_storage import OnBatch
     from spark_kafka_sink.broker.topic_config import LogConfig
     from spark_kafka_sink.common.clock import Clock
 

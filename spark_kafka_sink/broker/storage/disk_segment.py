@@ -14,7 +14,7 @@ import mmap
 import os
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.storage.file_handles import sync_folder
+from spark_kafka_sink.broker.storage.file_handles import FileHandles, sync_folder
 from spark_kafka_sink.broker.storage.log_segment import LogSegment
 from spark_kafka_sink.broker.storage.log_storage import BatchFacts, OnBatch
 from spark_kafka_sink.broker.storage.segment_indexes import SegmentIndexes
@@ -23,8 +23,6 @@ from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, MAGIC, Batc
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from spark_kafka_sink.broker.storage.file_handles import FileHandles
 
 
 def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:

@@ -11,11 +11,7 @@ from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.option_definition import PREFIX, OptionType
 from spark_kafka_sink.config.option_parser import parse_value
-from spark_kafka_sink.config.security.security_config import (
-    ClientCredentialsLogin,
-    KerberosLogin,
-    MskIamLogin,
-)
+from spark_kafka_sink.config.security import security_config
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 
 if TYPE_CHECKING:
@@ -26,9 +22,9 @@ if TYPE_CHECKING:
 
 
 _EXTRAS = {
-    ClientCredentialsLogin: ("oauth", "kafka.sasl.oauthbearer.token.endpoint.url"),
-    MskIamLogin: ("msk-iam", "kafka.sasl.mechanism"),
-    KerberosLogin: ("gssapi", "kafka.sasl.mechanism"),
+    security_config.ClientCredentialsLogin: ("oauth", "kafka.sasl.oauthbearer.token.endpoint.url"),
+    security_config.MskIamLogin: ("msk-iam", "kafka.sasl.mechanism"),
+    security_config.KerberosLogin: ("gssapi", "kafka.sasl.mechanism"),
 }
 Setting = Secret | str | float | bool
 _OPTIONS = {option.name: option for option in SECURITY_OPTIONS}

@@ -17,13 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.avro.avro_branches import (
-    MAX_WIDE_DIGITS,
-    candidate_branches,
-    choose_branches,
-    closeness,
-    member_branches,
-)
+from spark_kafka_sink.formats.avro import avro_branches
 from spark_kafka_sink.formats.avro.avro_defaults import default_bytes
 from spark_kafka_sink.formats.avro.avro_derivation import derive
 from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_SIZE, UUID_TEXT, AvroSchema
@@ -39,6 +33,7 @@ from spark_kafka_sink.formats.columns.column_type import (
 )
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
+from spark_kafka_sink.formats.encoding import scalar_writers
 from spark_kafka_sink.formats.encoding.row_encoder import (
     CellWriter,
     RowEncoder,
@@ -46,13 +41,6 @@ from spark_kafka_sink.formats.encoding.row_encoder import (
     write_entry,
     write_required,
     write_valid,
-)
-from spark_kafka_sink.formats.encoding.scalar_writers import (
-    write_boolean,
-    write_bytes,
-    write_float,
-    write_nothing,
-    write_symbol,
 )
 from spark_kafka_sink.kafka.records.columns import binary_array
 from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
@@ -126,7 +114,7 @@ def _field_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
         ColumnError: the schema does not accept the column's type.
     """
     if schema.kind == "null" and column.kind is ColumnKind.NULL:
-        return write_nothing
+        return scalar_writers.write_nothing
     if schema.kind != "union":
         return partial(write_required, _type_writer(schema, column), column.path)
     if column.kind in (ColumnKind.STRUCT, ColumnKind.NULL):
@@ -136,10 +124,10 @@ def _field_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     kinds = [branch.kind for branch in schema.branches]
     writers = [
         (varint(index), _type_writer(branch, column))
-        for index, branch in choose_branches(schema, column)
+        for index, branch in avro_branches.choose_branches(schema, column)
     ]
     null = varint(kinds.index("null")) if "null" in kinds else None
-    if not writers and (members := member_branches(schema, column)):
+    if not writers and (members := avro_branches.member_branches(schema, column)):
         return _members_writer(members, null, column)
     if not writers and (column.kind is not ColumnKind.NULL or "null" not in kinds):
         raise _no_branch_error(schema, column)
@@ -168,7 +156,7 @@ def _members_writer(
 def _no_branch_error(schema: AvroSchema, column: ColumnType) -> ColumnError:
     """Return the error for a column that no branch of a union accepts, with the reasons."""
     reasons: list[ColumnError] = []
-    for _, branch in candidate_branches(schema, column):
+    for _, branch in avro_branches.candidate_branches(schema, column):
         try:
             _type_writer(branch, column)
         except ColumnError as error:
@@ -185,7 +173,7 @@ def _no_branch_error(schema: AvroSchema, column: ColumnType) -> ColumnError:
 def _type_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     """Return the writer of a type other than a union."""
     if column.kind is ColumnKind.NULL:
-        return write_nothing
+        return scalar_writers.write_nothing
     if column.kind is ColumnKind.STRUCT and schema.is_record:
         return _record_writer(schema, column)
     if column.kind is ColumnKind.LIST and schema.kind == "array":
@@ -194,7 +182,7 @@ def _type_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
         )
     if column.kind is ColumnKind.MAP and schema.kind == "map":
         return _map_writer(schema, *column.children)
-    if closeness(schema, column) is None:
+    if avro_branches.closeness(schema, column) is None:
         raise unsupported_error(column, f"Avro {schema.label}")
     if column.kind is ColumnKind.DECIMAL:
         return _decimal_writer(schema, column)
@@ -236,30 +224,30 @@ def _encoded_default(
 def _map_writer(schema: AvroSchema, key: ColumnType, value: ColumnType) -> CellWriter:
     if key.kind not in (ColumnKind.TEXT, ColumnKind.NULL):
         raise unsupported_error(key, "the key of an Avro map")
-    name = write_nothing if key.kind is ColumnKind.NULL else _text_writer(key.path)
+    name = scalar_writers.write_nothing if key.kind is ColumnKind.NULL else _text_writer(key.path)
     entry = partial(write_entry, name, _field_writer(schema.nested(schema.json["values"]), value))
     return partial(_write_block, entry)
 
 
 def _text_writer(path: str | None) -> CellWriter:
     """Return the writer of bytes with their length. With a path, they must be UTF-8."""
-    return partial(write_bytes, path, is_zigzag=True)
+    return partial(scalar_writers.write_bytes, path, is_zigzag=True)
 
 
 def _scalar_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     """Return the writer of a type that has no other type below it, except decimals."""
     match schema.kind:
         case "boolean":
-            return write_boolean
+            return scalar_writers.write_boolean
         case "float" | "double":
-            return partial(write_float, _WIDTHS[schema.kind], column.path)
+            return partial(scalar_writers.write_float, _WIDTHS[schema.kind], column.path)
         case "string" if schema.logical == "uuid":
             return partial(_write_uuid, column.path)
         case "string" | "bytes":
             return _text_writer(column.path if schema.kind == "string" else None)
         case "enum":
             numbers = {symbol: number for number, symbol in enumerate(schema.json["symbols"])}
-            return partial(write_symbol, numbers, column.path, is_zigzag=True)
+            return partial(scalar_writers.write_symbol, numbers, column.path, is_zigzag=True)
         case "fixed" if column.kind is ColumnKind.TEXT:
             return partial(_write_uuid_bytes, column.path)
         case "fixed":
@@ -370,7 +358,7 @@ def _write_nullable(
 def _write_uuid(path: str, cells: Cells, out: RowWriter) -> None:
     is_uuid: Any = pc.match_substring_regex(cells.binary_values(), UUID_TEXT)
     cells.fail(~np.asarray(is_uuid.fill_null(True)), path, "is not a UUID")
-    write_bytes(path, cells, out, is_zigzag=True)
+    scalar_writers.write_bytes(path, cells, out, is_zigzag=True)
 
 
 def _write_uuid_bytes(path: str, cells: Cells, out: RowWriter) -> None:
@@ -419,7 +407,7 @@ def _write_wide_decimal(
 ) -> None:
     """Do the same as `_write_decimal` for decimals that can exceed 128 bits with this scale."""
     DecimalCells.of(cells).fit_to(path, digits, cells.array.type.scale)
-    wide: Any = cells.array.cast(pa.decimal256(MAX_WIDE_DIGITS, scale))
+    wide: Any = cells.array.cast(pa.decimal256(avro_branches.MAX_WIDE_DIGITS, scale))
     numbers = Cells(wide, cells.errors, cells.rows).raw_bytes(_WIDE_SIZE)[:, ::-1]
     sign = (numbers[:, 0] >> 7) * np.uint8(255)
     differs = numbers != sign[:, None]

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.formats.encoding.number_text import (
-    last_digits,
-    magnitudes,
-    write_digits,
-    write_sign,
-)
+from spark_kafka_sink.formats.encoding import number_text
 from spark_kafka_sink.kafka.records.views import ShortBytes
 
 if TYPE_CHECKING:
@@ -127,7 +122,7 @@ def write_fractions(out: RowWriter, micros: Numbers) -> None:
     for zeros in range(1, 6):
         sizes -= micros % 10**zeros == 0
     sizes[micros == 0] = 0
-    digits = last_digits(micros.astype(np.uint64), np.array([6], np.uint64), 6).bytes
+    digits = number_text.last_digits(micros.astype(np.uint64), np.array([6], np.uint64), 6).bytes
     kept = (np.uint64(1) << (sizes.view(np.uint64) << _BYTE_BITS)) - np.uint64(1)
     text = ((digits << np.uint64(8)) | np.uint64(ord("."))) & kept
     out.append_short(ShortBytes(text, sizes.view(np.uint64), 7))
@@ -156,9 +151,9 @@ def _offset_text(seconds: int) -> bytes:
 
 def write_interval(out: RowWriter, micros: Numbers) -> None:
     """Append day-time intervals as [-]D HH:MM:SS[.ffffff]."""
-    write_sign(out, micros < 0)
-    size = magnitudes(micros)
+    number_text.write_sign(out, micros < 0)
+    size = number_text.magnitudes(micros)
     days = size // np.uint64(DAY_US)
-    write_digits(out, days)
+    number_text.write_digits(out, days)
     out.append_constant(b" ")
     write_times(out, (size - days * np.uint64(DAY_US)).view(np.int64))

@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.formats.columns.column_type import ColumnType
-from spark_kafka_sink.formats.json.json_documents import (
-    check_document,
-    declares_draft,
-    drafts_to_try,
-    invalid_document_error,
-    load_document,
-)
+from spark_kafka_sink.formats.json import json_documents
 from spark_kafka_sink.formats.json.json_references import MAIN, JsonReferences, create_resolver
 from spark_kafka_sink.formats.json.json_rules import create_validator_class, match_column
 
@@ -46,10 +40,10 @@ def compile_check(
         ColumnError: a column contradicts the schema, or a required column is missing.
         ConfigError: a text is not a JSON Schema, or has an unknown reference.
     """
-    schema = load_document(text)
-    documents = [schema, *map(load_document, references.texts)]
+    schema = json_documents.load_document(text)
+    documents = [schema, *map(json_documents.load_document, references.texts)]
     errors: list[ConfigError] = []
-    for draft in drafts_to_try(schema):
+    for draft in json_documents.drafts_to_try(schema):
         invalid = _document_error(draft, documents, references)
         if invalid is not None:
             errors.append(invalid)
@@ -58,7 +52,7 @@ def compile_check(
             return _match_draft(draft, documents, references, ColumnType.of(type_))
         except ConfigError as error:
             # The other drafts would ignore keywords that the declared draft has.
-            if declares_draft(schema):
+            if json_documents.declares_draft(schema):
                 raise
             errors.append(error)
     raise errors[0]
@@ -73,12 +67,12 @@ def _document_error(
     names = {link.document: link.name for link in reversed(references.links)}
     which = "the JSON Schema"
     try:
-        check_document(draft, documents[MAIN])
+        json_documents.check_document(draft, documents[MAIN])
         for number, other in enumerate(documents[1:], 1):
             which = f"the JSON Schema of the reference {shown(names[number])}"
-            check_document(validators.validator_for(other, default=draft), other)
+            json_documents.check_document(validators.validator_for(other, default=draft), other)
     except SchemaError as error:
-        return invalid_document_error(which, error)
+        return json_documents.invalid_document_error(which, error)
     except RecursionError:
         return _endless_error()
     return None

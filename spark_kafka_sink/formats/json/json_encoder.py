@@ -24,7 +24,8 @@ from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
 from spark_kafka_sink.formats.columns.cells import bytes_of
 from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
-from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, UnregisteredSchema
+from spark_kafka_sink.formats.encoding import time_text
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
 from spark_kafka_sink.formats.encoding.row_encoder import (
@@ -35,20 +36,12 @@ from spark_kafka_sink.formats.encoding.row_encoder import (
     write_valid,
 )
 from spark_kafka_sink.formats.encoding.scalar_writers import write_nothing
-from spark_kafka_sink.formats.encoding.time_text import (
-    write_dates,
-    write_interval,
-    write_offsets,
-    write_times,
-    write_timestamps,
-)
 from spark_kafka_sink.kafka.records.columns import binary_array, nullable_lengths
 from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
 from spark_kafka_sink.kafka.records.views import ShortBytes
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.cells import Cells, Mask
-    from spark_kafka_sink.formats.encoder_spec import EncoderSpec
 
 _ESCAPES: Final = {
     **{code: f"\\u{code:04X}" for code in range(0x20)},
@@ -126,23 +119,23 @@ def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
     """Append timestamps; `zone` is None for timestamps without time zone."""
     micros = cells.integers()
     if zone is None:
-        write_timestamps(out, micros)
+        time_text.write_timestamps(out, micros)
     else:
         offsets = utc_offsets(micros, zone)
-        write_timestamps(out, micros, offsets)
-        write_offsets(out, offsets)
+        time_text.write_timestamps(out, micros, offsets)
+        time_text.write_offsets(out, offsets)
 
 
 def _write_interval(cells: Cells, out: RowWriter) -> None:
     out.append_constant(b"INTERVAL '")
-    write_interval(out, cells.integers())
+    time_text.write_interval(out, cells.integers())
     out.append_constant(b"' DAY TO SECOND")
 
 
 _QUOTED: Final[dict[ColumnKind, CellWriter]] = {
     ColumnKind.BYTES: lambda cells, out: out.append_column(_base64_column(cells.binary_values())),
-    ColumnKind.DATE: lambda cells, out: write_dates(out, cells.integers()),
-    ColumnKind.TIME: lambda cells, out: write_times(out, cells.integers() // 1000),
+    ColumnKind.DATE: lambda cells, out: time_text.write_dates(out, cells.integers()),
+    ColumnKind.TIME: lambda cells, out: time_text.write_times(out, cells.integers() // 1000),
     ColumnKind.LOCAL_TIMESTAMP: partial(_write_timestamp, None),
     ColumnKind.INTERVAL: _write_interval,
 }

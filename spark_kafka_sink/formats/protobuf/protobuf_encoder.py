@@ -40,15 +40,8 @@ from spark_kafka_sink.formats.encoding.scalar_writers import (
     write_nothing,
     write_symbol,
 )
+from spark_kafka_sink.formats.protobuf import protobuf_schema
 from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive
-from spark_kafka_sink.formats.protobuf.protobuf_schema import (
-    DURATION,
-    TIMESTAMP,
-    WRAPPERS,
-    ProtoField,
-    ProtoMessage,
-    ProtoSchema,
-)
 from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoType
 from spark_kafka_sink.formats.protobuf.protobuf_wire import tag
 from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
@@ -83,8 +76,8 @@ _RANGES: Final = {
 }
 """Minimum and maximum column value that each integer kind accepts."""
 _MICROS: Final = {
-    TIMESTAMP: (-62_135_596_800_000_000, 253_402_300_799_999_999),
-    DURATION: (-315_576_000_000_999_999, 315_576_000_000_999_999),
+    protobuf_schema.TIMESTAMP: (-62_135_596_800_000_000, 253_402_300_799_999_999),
+    protobuf_schema.DURATION: (-315_576_000_000_999_999, 315_576_000_000_999_999),
 }
 """Minimum and maximum in microseconds, which readers check: years 1 to 9999, and 10,000 years."""
 _FIXED: Final = {
@@ -98,20 +91,22 @@ _SIGNED: Final = (ProtoType.SINT32, ProtoType.SINT64)
 
 def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     """See `encoder_spec.compile_encoder`."""
-    schema = ProtoSchema.parse(spec.schema or "")
+    schema = protobuf_schema.ProtoSchema.parse(spec.schema or "")
     root = _Compiler(schema).message_writer(schema.message(spec.message), ColumnType.of(type_))
     return RowEncoder(root, spec.framing.prefix)
 
 
-def _tag(field: ProtoField) -> bytes:
+def _tag(field: protobuf_schema.ProtoField) -> bytes:
     return tag(field.number, _WIRE_TYPES.get(field.kind, _VARINT))
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiler:
-    schema: ProtoSchema
+    schema: protobuf_schema.ProtoSchema
 
-    def message_writer(self, message: ProtoMessage, column: ColumnType) -> CellWriter:
+    def message_writer(
+        self, message: protobuf_schema.ProtoMessage, column: ColumnType
+    ) -> CellWriter:
         """Return the writer of a struct.
 
         Raises:
@@ -148,7 +143,7 @@ class _Compiler:
             body = partial(_write_oneof, name, members, body) if len(members) > 1 else body
         return body
 
-    def _field_writer(self, field: ProtoField, column: ColumnType) -> CellWriter:
+    def _field_writer(self, field: protobuf_schema.ProtoField, column: ColumnType) -> CellWriter:
         """Return the function that writes a field with its tag. It writes nothing for null."""
         if column.kind is ColumnKind.NULL:
             nothing: CellWriter = partial(write_required, write_nothing, column.path)
@@ -177,14 +172,14 @@ class _Compiler:
         return partial(write_valid, write_cells)
 
     def _value_or_null_writer(
-        self, field: ProtoField, column: ColumnType, *, is_required: bool
+        self, field: protobuf_schema.ProtoField, column: ColumnType, *, is_required: bool
     ) -> CellWriter:
         write_cells = self._value_writer(field, column)
         if is_required:
             return partial(write_required, write_cells, column.path, before=_tag(field))
         return partial(write_valid, write_cells, before=_tag(field))
 
-    def _value_writer(self, field: ProtoField, column: ColumnType) -> CellWriter:
+    def _value_writer(self, field: protobuf_schema.ProtoField, column: ColumnType) -> CellWriter:
         """Return the writer of a value without its tag."""
         write_cells: CellWriter | None
         if column.kind is ColumnKind.NULL:
@@ -221,12 +216,12 @@ class _Compiler:
     def _body_writer(self, name: str, column: ColumnType) -> CellWriter | None:
         """Return the writer of a message without its length."""
         if (name, column.kind) in (
-            (TIMESTAMP, ColumnKind.TIMESTAMP),
-            (DURATION, ColumnKind.INTERVAL),
+            (protobuf_schema.TIMESTAMP, ColumnKind.TIMESTAMP),
+            (protobuf_schema.DURATION, ColumnKind.INTERVAL),
         ):
             return partial(_write_seconds, name, column.path)
-        if name in WRAPPERS and column.kind is not ColumnKind.STRUCT:
-            kind = WRAPPERS[name]
+        if name in protobuf_schema.WRAPPERS and column.kind is not ColumnKind.STRUCT:
+            kind = protobuf_schema.WRAPPERS[name]
             write_cells = _scalar_writer(kind, column)
             return write_cells and partial(
                 _write_tagged, tag(1, _WIRE_TYPES.get(kind, _VARINT)), write_cells

@@ -6,12 +6,7 @@ import base64
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.protobuf.protobuf_wire import (
-    parse,
-    read_string,
-    read_strings,
-    sized_field,
-)
+from spark_kafka_sink.formats.protobuf import protobuf_wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,22 +41,22 @@ def parse_files(data: bytes) -> list[ProtoFile]:
     Raises:
         ValueError: the bytes are not a descriptor.
     """
-    parsed = parse(data)
+    parsed = protobuf_wire.parse(data)
     # A set contains only files; a file contains more than its name.
     is_set = parsed.keys() == {1} and not any(isinstance(item, int) for item in parsed[1])
     return [_file(item) for item in (parsed[1] if is_set else [data])]
 
 
 def _file(data: bytes) -> ProtoFile:
-    parsed = parse(data)
+    parsed = protobuf_wire.parse(data)
     # Field 15 contains the imports of options in edition 2024.
-    imports = (*read_strings(parsed, 3), *read_strings(parsed, 15))
-    return ProtoFile(read_string(parsed, 1), imports, data)
+    imports = (*protobuf_wire.read_strings(parsed, 3), *protobuf_wire.read_strings(parsed, 15))
+    return ProtoFile(protobuf_wire.read_string(parsed, 1), imports, data)
 
 
 def encode_descriptor_set(files: Iterable[bytes]) -> str:
     """Return a FileDescriptorSet of files in base64. The main file comes last."""
-    return base64.b64encode(b"".join(sized_field(1, data) for data in files)).decode()
+    return base64.b64encode(b"".join(protobuf_wire.sized_field(1, data) for data in files)).decode()
 
 
 def main_file(files: Sequence[ProtoFile]) -> ProtoFile:
@@ -70,7 +65,7 @@ def main_file(files: Sequence[ProtoFile]) -> ProtoFile:
     It is the last file, or its public import if the file contains nothing else.
     """
     main = files[-1]
-    parsed = parse(main.data)
+    parsed = protobuf_wire.parse(main.data)
     public = [main.imports[number] for number in parsed.get(10, ())]
     if 4 in parsed or len(public) != 1:
         return main

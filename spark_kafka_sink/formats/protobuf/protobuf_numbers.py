@@ -11,12 +11,11 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoMessage, ProtoSchema
+from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField, ProtoMessage, ProtoSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField
     from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoType
 
 _END: Final = 1 << 29

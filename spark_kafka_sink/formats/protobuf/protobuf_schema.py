@@ -6,7 +6,7 @@ A schema is a FileDescriptorSet in base64 (google/protobuf/descriptor.proto), ma
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats.protobuf.protobuf_features import (
@@ -19,16 +19,13 @@ from spark_kafka_sink.formats.protobuf.protobuf_features import (
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of, main_file
 from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoType
 from spark_kafka_sink.formats.protobuf.protobuf_wire import (
+    Parsed,
     parse,
     read_messages,
     read_number,
     read_string,
     read_strings,
 )
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.formats.protobuf.protobuf_wire import Parsed
-
 
 TIMESTAMP: Final = "google.protobuf.Timestamp"
 DURATION: Final = "google.protobuf.Duration"

@@ -6,19 +6,16 @@ import json
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from functools import partial
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import fs
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.config.formats import Format, PartFormat
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema, without_comments
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema, derive_schema
-
-if TYPE_CHECKING:
-    from spark_kafka_sink.config.formats import PartFormat
 
 _PLACE: Final = "The file must be on the driver, or at a URI that pyarrow.fs supports."
 
@@ -47,9 +44,8 @@ def configured_schema(part: PartFormat) -> UnregisteredSchema | None:
         return None
     texts: tuple[tuple[str, str], ...] = ()
     if part.format.payload is Format.PROTOBUF:
-        from spark_kafka_sink.formats.protobuf.protobuf_compiler import (
-            compile_schema,  # for this format
-        )
+        # Imported here because only this format needs it.
+        from spark_kafka_sink.formats.protobuf.protobuf_compiler import compile_schema
 
         content, texts = compile_schema(content, partial(_read_import, part))
     text = _decode(part, content) if isinstance(content, bytes) else content

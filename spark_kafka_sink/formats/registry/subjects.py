@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.schema_registry import SubjectStrategy
+from spark_kafka_sink.config.schema_registry import RegistryConfig, SubjectStrategy
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.formats import PartFormat
-    from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 
 

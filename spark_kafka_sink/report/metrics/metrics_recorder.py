@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.common.histogram import HistogramBuilder, Meter
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeter, BrokerMeters
-from spark_kafka_sink.report.metrics.producer_metrics import (
-    MILLION,
-    BrokerMetrics,
-    ProducerMetrics,
-    TopicMetrics,
-)
+from spark_kafka_sink.report.metrics import producer_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +88,7 @@ class MetricsRecorder:
         self._closed[sent.close_reason] += 1
         if sent.compression is not None:
             self._compression.add_time(sent.compression)
-            self._rate.add(sent.wire_bytes * MILLION // sent.raw_bytes)
+            self._rate.add(sent.wire_bytes * producer_metrics.MILLION // sent.raw_bytes)
 
     def count_retried(self, topic: str, records: int) -> None:
         """Record a retried batch with `records` records."""
@@ -103,25 +98,25 @@ class MetricsRecorder:
         """Record a Produce request with `records` records."""
         self._request_records.add(records)
 
-    def build(self) -> ProducerMetrics:
+    def build(self) -> producer_metrics.ProducerMetrics:
         """Return the metrics so far."""
-        return ProducerMetrics(
+        return producer_metrics.ProducerMetrics(
             fill_time=self._fill.build(),
             compression_time=self._compression.build(),
             compression_rate=self._rate.build(),
             request_records=self._request_records.build(),
             buffer_waits=self.buffer_waits,
-            buffer_wait=int(self.buffer_wait * MILLION),
-            append_time=int(self.append_time * MILLION),
-            flush_time=int(self.flush_time * MILLION),
+            buffer_wait=int(self.buffer_wait * producer_metrics.MILLION),
+            append_time=int(self.append_time * producer_metrics.MILLION),
+            flush_time=int(self.flush_time * producer_metrics.MILLION),
             buffer_peak=self.buffer_peak,
             serialize_time=int(self.serialize_time * 1_000_000),
             brokers=tuple(
-                BrokerMetrics(**_built(meter, BrokerMetrics))
+                producer_metrics.BrokerMetrics(**_built(meter, producer_metrics.BrokerMetrics))
                 for _, meter in sorted(self.brokers.copy().items())
             ),
             topics=tuple(
-                TopicMetrics(**_built(meter, TopicMetrics))
+                producer_metrics.TopicMetrics(**_built(meter, producer_metrics.TopicMetrics))
                 for _, meter in sorted(self.topics.copy().items())
             ),
             settings=self.settings,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common import errors
-from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.exactly_once.steps.transaction_checks import MIN_TIMEOUT_MS
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
@@ -20,7 +20,6 @@ from spark_kafka_sink.kafka.protocol.transactions import NO_TIMEOUT_MS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
 

@@ -13,12 +13,8 @@ from spark_kafka_sink.exactly_once.shared_transaction import claim
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.spark.exactly_once import running_query
 from spark_kafka_sink.spark.exactly_once.counted_rows import CountedRows
-from spark_kafka_sink.spark.exactly_once.running_query import (
-    current_micro_batch,
-    current_query_id,
-    current_run_id,
-)
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
 from spark_kafka_sink.spark.runtime import internals, worker_context
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter, task_info
@@ -69,7 +65,7 @@ class TransactionalTaskWriter(TaskWriter):
         plan, kind = self.plan, self.plan.scope.kind
         if plan.shared is not None:
             _reject_speculation()
-        run_id = None if kind is ScopeKind.STREAM else current_run_id()
+        run_id = None if kind is ScopeKind.STREAM else running_query.current_run_id()
         counted = CountedRows(batches, self.roles.topic if kind is ScopeKind.BATCH else None)
         report, transaction = DeliveryReport(), None
         written: tuple[WrittenTopic, ...] = ()
@@ -118,9 +114,9 @@ class TransactionalTaskWriter(TaskWriter):
         """Return the query id and the batch. A batch write has a query only within foreachBatch."""
         kind, name = self.plan.scope.kind, self.plan.scope.name
         if kind is ScopeKind.STREAM:
-            return current_micro_batch()
+            return running_query.current_micro_batch()
         if kind is ScopeKind.BATCH:
-            return current_query_id(), name
+            return running_query.current_query_id(), name
         return internals.local_property(internals.QUERY_ID), name
 
     def _write(

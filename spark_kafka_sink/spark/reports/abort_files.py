@@ -20,14 +20,13 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, report_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.spark.reports.report_paths import StreamIdentity

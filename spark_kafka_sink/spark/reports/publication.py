@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from spark_kafka_sink.common.errors import ReportError
+from spark_kafka_sink.common.errors import KafkaProdError, ReportError
 from spark_kafka_sink.config.enums import Summary
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.export.exporters import export_metrics
@@ -43,7 +43,6 @@ from spark_kafka_sink.spark.runtime.log_lines import log_success
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 

@@ -16,7 +16,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from spark_kafka_sink.report.task_report import ProgressCounts
+from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.report.task_report import TaskInfo
 
 
 _NAME = "progress"

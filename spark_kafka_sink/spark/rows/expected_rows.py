@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-from pyspark.sql import types
+from pyspark.sql import DataFrame, types
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
@@ -20,8 +20,6 @@ from spark_kafka_sink.spark.schema.spec_completion import draft_specs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from pyspark.sql import DataFrame
 
     from spark_kafka_sink.config.sink_config import SinkConfig
 

@@ -15,12 +15,11 @@ from pyspark.sql import types
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.formats import FieldsInclude, Format
+from spark_kafka_sink.config.formats import FieldsInclude, Format, FormatsConfig, PartFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.config.formats import FormatsConfig, PartFormat
 
 ROLES: Final = {
     "key": "the key of the record",

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, Self, cast
 
 from pyspark.sql import types
 
-from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.config.schema_registry import SchemaIdFraming
-from spark_kafka_sink.formats.encoder_spec import Framing, compile_encoder
+from spark_kafka_sink.config.formats import Format, FormatsConfig, PartFormat
+from spark_kafka_sink.config.schema_registry import RegistryConfig, SchemaIdFraming
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, Framing, compile_encoder
 from spark_kafka_sink.formats.json.json_references import JsonReferences
 from spark_kafka_sink.formats.registry.configured_schemas import message_name, schema_of
 from spark_kafka_sink.formats.registry.subjects import subject_of
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from spark_kafka_sink.config.formats import FormatsConfig, PartFormat
-    from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.sink_config import SinkConfig
-    from spark_kafka_sink.formats.encoder_spec import EncoderSpec
     from spark_kafka_sink.formats.registry.registry import Registry
     from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema, RegisteredSchema
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
@@ -185,9 +182,8 @@ class _SpecBuilder:
             draft = _Draft(replace(spec, schema=source.text, message=source.message), part)
         compile_encoder(draft.spec, type_)
         if draft.spec.schema is not None and part.format.payload is Format.JSON:
-            from spark_kafka_sink.formats.json.json_check_compiler import (
-                compile_check,  # for this format
-            )
+            # Imported here because only this format needs it.
+            from spark_kafka_sink.formats.json.json_check_compiler import compile_check
 
             check = compile_check(draft.spec.schema, type_, draft.references)
             return replace(draft, spec=replace(draft.spec, check=check))
