@@ -138,6 +138,11 @@ def add_known_imports(files: list[ProtoFile]) -> list[ProtoFile]:
     return _with_imports(files[-1].name, {file.name: file for file in files})
 
 
+def is_well_known(name: str) -> bool:
+    """Return True if registries or Python packages provide a file."""
+    return name in BUILT_IN or _find_well_known(name) is not None
+
+
 def _parse_content(content: Content) -> str | list[ProtoFile]:
     """Return the text of a `.proto` file, or the files of a descriptor.
 

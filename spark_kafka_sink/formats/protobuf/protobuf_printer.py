@@ -6,6 +6,7 @@ options. Comments are not part of a descriptor.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from io import StringIO
 from itertools import groupby
@@ -22,7 +23,6 @@ from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoTy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_DESCRIPTOR: Final = "google/protobuf/descriptor.proto"
 _LAST_NUMBER: Final = (1 << 29) - 1
 """Highest field number. Only the extension ranges of message sets exceed it."""
 _LAST_ENUM_NUMBER: Final = (1 << 31) - 1
@@ -32,6 +32,7 @@ _SOURCE_FEATURES: Final = {
     "enforce_naming_style": "STYLE_LEGACY",
     "default_symbol_visibility": "EXPORT_ALL",
 }
+_TEXT_OR_EXPONENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|e\+')
 _VISIBILITIES: Final = ("", "local ", "export ")
 
 
@@ -49,7 +50,7 @@ def print_files(files: Sequence[bytes]) -> list[str]:
     for data in files:
         file = parse(data)
         symbols.update(_symbols(file))
-        if file.name != _DESCRIPTOR:
+        if not _is_descriptor(file):
             _add(pool, make_loadable(data), file.name)
     # Parsed again: an option is known only if the pool contains the file that declares it.
     return ["\n".join(_Printer(parse(data), symbols).lines()) + "\n" for data in files]
@@ -70,6 +71,12 @@ def make_loadable(data: bytes) -> bytes:
         field.ClearField("default_value")
         field.json_name = str(field.number)  # The derived name may already be in use.
     return file.SerializeToString()
+
+
+def _is_descriptor(file: Any) -> bool:
+    """Return True for `google/protobuf/descriptor.proto`, also if it is the main file."""
+    messages = {message.name for message in file.message_type}
+    return bool(file.package == "google.protobuf" and "FileDescriptorProto" in messages)
 
 
 def _add(pool: descriptor_pool.DescriptorPool, data: bytes, name: str) -> None:
@@ -111,9 +118,9 @@ def _quoted(text: Any) -> str:
     return f'"{CEscape(text, as_utf8=True)}"'
 
 
-def _without_plus(number: str) -> str:
-    """Return a number whose exponent has no plus, which Wire's parser in registries rejects."""
-    return number.replace("e+", "e")
+def _without_plus(value: str) -> str:
+    """Return a value whose exponents have no plus, which Wire's parser in registries rejects."""
+    return _TEXT_OR_EXPONENT.sub(lambda match: match[0] if match[0] != "e+" else "e", value)
 
 
 def _listed(options: Iterable[str]) -> str:
@@ -137,7 +144,7 @@ def _range(start: int, end: int, last: int) -> str:
 def _value(field: Any, value: Any) -> str:
     out = StringIO()
     text_format.PrintFieldValue(field, value, out, as_utf8=True, as_one_line=True)
-    return out.getvalue()
+    return _without_plus(out.getvalue())
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,7 +340,7 @@ class _Printer:
                     yield from self._print_options(value, scope, f"{name}.")
                 else:
                     text = text_format.MessageToString(value, as_one_line=True, as_utf8=True)
-                    yield f"{name} = {{ {text} }}"
+                    yield f"{name} = {{ {_without_plus(text)} }}"
 
 
 def _type(field: Any) -> str:

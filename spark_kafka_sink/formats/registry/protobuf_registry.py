@@ -14,6 +14,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_compiler import (
     BUILT_IN,
     add_known_imports,
     compile_descriptor_set,
+    is_well_known,
 )
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
 from spark_kafka_sink.formats.registry.registry_requests import NOT_FOUND_OR_REJECTED
@@ -139,11 +140,19 @@ class ProtobufRegistry:
         return None
 
     def _find_equal_version(self, subject: str, candidate: CandidateSchema) -> Any:
-        """Find a version with the same Protobuf files, whatever the subjects of its imports are."""
-        files = files_of(candidate.text)
+        """Find a version with the user's Protobuf files, whatever the subjects of its imports are.
+
+        Other releases of well-known files do not make a difference.
+        """
+        option_files = {name for name, _ in candidate.texts} - BUILT_IN
+        files = {
+            file
+            for file in files_of(candidate.text)
+            if file.name in option_files or not is_well_known(file.name)
+        }
         for version, read in self._versions(subject):
             with suppress(ConfigError):  # A version that protoc rejects is a different one.
-                if files_of(read()) == files:
+                if files <= {*files_of(read())}:
                     return version
         return None
 

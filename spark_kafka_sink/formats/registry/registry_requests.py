@@ -109,21 +109,21 @@ class RegistryRequests:
         Some registries take two spellings of a type's name for different types.
 
         Raises:
-            SchemaRegistryError: all spellings are incompatible with earlier versions; the error has
-                the reason of the first spelling. For other errors, see `fail`.
+            SchemaRegistryError: all spellings are invalid or incompatible with earlier versions,
+                with the reason of the first spelling. For other errors, see `fail`.
         """
-        conflicts: list[Exception] = []
+        rejections: list[Exception] = []
         registered = None
         for schema in schemas:
             try:
                 registered = self.client.register_schema_full_response(subject, schema, **settings)
                 break
             except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
-                if _status(error) != _CONFLICT:
+                if _status(error) not in (_CONFLICT, _INVALID):
                     self.fail(action, error)
-                conflicts.append(error)
+                rejections.append(error)
         if registered is None:
-            self.fail(action, conflicts[0])
+            self.fail(action, rejections[0])
         return registered
 
     def read_referenced(self, references: Any, fmt: str | None = None) -> dict[str, str]:

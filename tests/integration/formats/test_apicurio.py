@@ -259,6 +259,40 @@ def test_registered_files_are_found_as_they_are(
     assert read == {"id": "a", "total": {"cents": "3"}, "parts": [{"name": "p", "price": "2"}]}
 
 
+RULES = """syntax = "proto2";
+package rules; import "google/protobuf/descriptor.proto";
+message Rule {
+  optional double most = 1; optional string text = 2; repeated Rule rules = 3;
+  map<string, float> weights = 4; extensions 100 to max;
+}
+extend Rule { optional float least = 100; }
+extend google.protobuf.FieldOptions { optional Rule rule = 50001; repeated double range = 50002; }
+"""
+RULED = r"""syntax = "proto3";
+package rules; import "rules.proto";
+message Ruled {
+  string id = 1 [(rule) = { most: 1e30 text: "1e+5 \" // { \n" }];
+  string a = 2 [(rule).most = -1.7976931348623157e308, (range) = 1e16, (range) = -inf];
+  string b = 3 [(rule) = { rules: [{ [rules.least]: 3.4028235e38 }, { most: nan }, {}] }];
+  string c = 4 [(rule) = { weights { key: "e+" value: 1e20 } weights { key: "k" value: inf } }];
+}
+"""
+
+
+def test_values_of_options_are_printed_as_registries_read_them(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, tmp_path: Path
+) -> None:
+    for name, text in (("rules", RULES), ("ruled", RULED)):
+        (tmp_path / f"{name}.proto").write_text(text)
+    options = options_of(client, "rules", "protobuf")
+    options["value.schema.file"] = f"{tmp_path}/ruled.proto"
+    write_rows(broker, frame(id=StringType()), [{"id": "a"}], **options)
+    assert decoded(client, broker, "rules", "rules.Ruled") == {"id": "a"}
+    compiled = compile_files({"rules.proto": RULES, "ruled.proto": RULED})
+    *_, printed = print_files([file.SerializeToString() for file in compiled.values()])
+    assert client.get_latest_version("rules-value").schema.schema_str == printed
+
+
 MONEY = 'syntax = "proto3";\npackage given;\nmessage Money { string currency = 1; }\n'
 BILL = """syntax = "proto3";
 package given; import "money.proto"; import "google/protobuf/wrappers.proto";

@@ -139,6 +139,52 @@ def test_registered_schema_with_built_in_imports(
     assert value["id"] == "a" if message == "m.Order" else value["day"]["year"] == 2020
 
 
+OTHER_RELEASES = {
+    "google/protobuf/timestamp.proto": "package google.protobuf; "
+    "message Timestamp { int64 seconds = 1; int32 nanos = 2; }",
+    "google/api/field_behavior.proto": "package google.api; "
+    'import "google/protobuf/descriptor.proto"; enum FieldBehavior { UNSPECIFIED = 0; } '
+    "extend google.protobuf.FieldOptions { repeated FieldBehavior field_behavior = 1052; }",
+}
+
+
+@pytest.mark.parametrize("is_registered", ["false", "true"])
+@pytest.mark.parametrize("side", ["job", "registry"])
+def test_registered_file_is_found_with_another_release_of_an_import(
+    broker: EmbeddedBroker, registry: SmallRegistry, tmp_path: Path, side: str, is_registered: str
+) -> None:
+    """The job has a copy of a file that registries provide, or lacks a file that CI registered."""
+    name = [*OTHER_RELEASES][side == "registry"]
+    text = f'syntax = "proto3"; {OTHER_RELEASES[name]}'
+    main = f'''syntax = "proto3"; import "own.proto"; import "{name}";
+    message M {{ string id = 1; Own own = 2; }}'''
+    own = 'syntax = "proto3"; message Own { string x = 1; }'
+    files = {"own.proto": own, "main.proto": main} | ({name: text} if side == "job" else {})
+    for file, content in files.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(content)
+    references = [{"name": "own.proto", "subject": "ci-own", "version": 1}]
+    registry.put("ci-own", own, "PROTOBUF")
+    if side == "registry":
+        registry.put(name, text, "PROTOBUF")
+        references.append({"name": name, "subject": name, "version": 1})
+    expected = registry.put("events-value", main, "PROTOBUF", references=references)
+    before = {subject: [*ids] for subject, ids in registry.subjects.items()}
+    options = {
+        **PROTOBUF,
+        "schema.registry.url": registry.url,
+        "auto.register.schemas": is_registered,
+        "value.schema.file": str(tmp_path / "main.proto"),
+    }
+    write_rows(broker, columns("id"), [{"id": "a"}], **options)
+    assert [value[:5] for value in payloads(broker)] == [b"\0" + expected.to_bytes(4)]
+    assert registry.subjects == before
+    (tmp_path / "own.proto").write_text(own.replace("string x", "string y"))
+    options["auto.register.schemas"] = "false"
+    with pytest.raises(SchemaRegistryError, match=r"cannot find the import own\.proto"):
+        write_rows(broker, columns("id"), [{"id": "a"}], **options)
+
+
 def test_unreadable_versions_prevent_a_second_version(
     broker: EmbeddedBroker,
     registry: SmallRegistry,
@@ -171,7 +217,7 @@ def test_unreadable_versions_prevent_a_second_version(
     assert registry.subjects == {"base": [1], "events-value": [2]}
 
 
-@pytest.mark.parametrize(("second", "reason"), [(409, "first"), (422, "second"), (401, "second")])
+@pytest.mark.parametrize(("second", "reason"), [(409, "first"), (422, "first"), (401, "second")])
 def test_reason_of_a_rejected_file(
     broker: EmbeddedBroker,
     registry: SmallRegistry,

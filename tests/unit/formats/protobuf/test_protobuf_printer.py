@@ -291,6 +291,34 @@ def test_defaults_of_the_whole_range(kind: str) -> None:
     assert decode(Format.PROTOBUF, UnregisteredSchema(data, "M.N", "M.N"), b"")["f1"] is None
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        "weight) = 1e30",
+        "weight) = -1.7976931348623157e308",
+        'rules) = { m { key: "e+1e+2" value: 1e20 } }',
+        'rules) = { rule { rule { m { key: "\\"" value: -1e+99 } } } }',
+        'rules) = { text: "a\\"1e+5" }',
+        'raw) = "1e+5"',
+    ],
+)
+def test_only_texts_contain_exponents_with_a_plus(option: str) -> None:
+    """Wire's parser in registries rejects such a number."""
+    text = f"""syntax = "proto3"; import "options.proto";
+    message M {{ double a = 1 [(opt.google.{option}]; }}"""
+    files = {"options.proto": OPTIONS, "a.proto": text}
+    assert assert_text_is_same(files) > 2
+    printed = print_files([file.SerializeToString() for file in compile_files(files).values()])[-1]
+    assert not re.search(r"\de\+", re.sub(r'"(\\.|[^"\\])*"', "", printed))
+
+
+def test_descriptor_proto_is_a_main_file() -> None:
+    (file,) = compile_files({}, ["google/protobuf/descriptor.proto"]).values()
+    file.name = "schema.proto"
+    (printed,) = print_files([file.SerializeToString()])
+    assert "message FileDescriptorSet {" in printed
+
+
 @pytest.mark.parametrize("names", [r'"a\n', r'"a\"b', r'"\\'])
 def test_reserved_names_are_escaped(names: str) -> None:
     text = f'syntax = "proto2"; message M {{ reserved {names}"; }}'
