@@ -64,7 +64,7 @@ class DebugContext(StrEnum):
     TOPIC = "topic"
     """Changes of a topic's partitions and their leaders."""
     QUEUE = "queue"
-    """The buffer: waits for free memory, and batches that are compressed, split or expired."""
+    """The buffer: waits for free memory, and batches that are compressed, split or corrected."""
     MSG = "msg"
     """A batch, from append to response."""
     PROTOCOL = "protocol"

@@ -21,5 +21,5 @@ In reading order:
 - `steps`: the operations on Kafka that make up planning, commit and abort
 - `committer`: the entry points for planning, commit and abort of a batch
 - `open_transactions`: the open transactions of a prefix, and the partitions that they block
-- `operator_commands`: functions that list, describe, commit and abort for the command line
+- `operator_commands`: lists, describes, commits and aborts transactions for the command line
 """

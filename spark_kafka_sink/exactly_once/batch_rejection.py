@@ -89,12 +89,12 @@ class BatchRejection(Enum):
         f"transactionalIdPrefix with it. If the topic has the complete batch: {_MARK_AS_WRITTEN}",
     )
     SKIPPED = RejectionTexts(
-        "its tasks skipped the batch as already written, but the decision log has no record",
+        "its tasks skipped the batch as already written, but the decision log has no record of it",
         hint="The batch is not written: find out what deleted records of the decision log.",
     )
     GIVEN_UP = RejectionTexts(
         "abort() was called before commit() decided",
-        hint="No row of the batch is visible. Restart the query to write the batch again.",
+        hint="No row of the batch is visible. Restart the query or the job to write it again.",
     )
 
     @property

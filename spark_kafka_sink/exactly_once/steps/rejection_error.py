@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.common.text import listed, plural
 from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
+from spark_kafka_sink.exactly_once.decision_rules import is_same_batch
 from spark_kafka_sink.exactly_once.scope_state import Done, NoDecision
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.exactly_once import decision_rules
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
+    from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
     from spark_kafka_sink.exactly_once.transactional_id import Scope
 
 _MAX_LISTED: Final = 5
@@ -19,7 +20,7 @@ _MAX_LISTED: Final = 5
 
 
 def rejection_error(
-    rejection: BatchRejection, scope: Scope, state: ScopeState, write: decision_rules.BatchWrite
+    rejection: BatchRejection, scope: Scope, state: ScopeState, write: BatchWrite
 ) -> TransactionError:
     """Return the error for a batch that must not be written, given the state of the log."""
     log_text = (
@@ -27,10 +28,8 @@ def rejection_error(
         if isinstance(state, NoDecision)
         else f"the decision log has {_batch(state.batch, state.query)}"
     )
-    if write.rows is not None and isinstance(state, Done) and state.rows is not None:
-        log_text += f" with {plural(state.rows, 'row')}, but now has {write.rows:,}"
-    if write.topics is not None and isinstance(state, Done) and state.topics != write.topics:
-        log_text += f", for topics {_topics(state.topics)}, now for {_topics(write.topics)}"
+    if isinstance(state, Done) and is_same_batch(state, write):
+        log_text += _differences(state, write)
     if rejection is BatchRejection.ANOTHER_WRITE:
         log_text += _plannings(state, write)
     return TransactionError(
@@ -38,6 +37,16 @@ def rejection_error(
         f"({scope}: {log_text})",
         hint=rejection.hint_for(scope, write.batch),
     )
+
+
+def _differences(state: Done, write: BatchWrite) -> str:
+    """Describe the rows and topics of the written batch, and of the batch to write."""
+    text = ""
+    if None not in {write.rows, state.rows}:
+        text += f" with {plural(state.rows or 0, 'row')}, but now has {write.rows:,}"
+    if write.topics is not None and state.topics != write.topics:
+        text += f", for topics {_topics(state.topics)}, now for {_topics(write.topics)}"
+    return text
 
 
 def _batch(number: str, query: str | None) -> str:
@@ -49,7 +58,7 @@ def _topics(names: tuple[str, ...] | None) -> str:
     return "unknown" if names is None else listed(names, _MAX_LISTED)
 
 
-def _plannings(state: ScopeState, write: decision_rules.BatchWrite) -> str:
+def _plannings(state: ScopeState, write: BatchWrite) -> str:
     """Describe both writes by the nonces of their plannings."""
     plannings = () if isinstance(state, NoDecision) else state.plannings
     first = next((planning.nonce for planning in plannings if planning.run == write.run), None)

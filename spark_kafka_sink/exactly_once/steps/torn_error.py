@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_kafka_sink.exactly_once.decision_record import DecidedBatch
-    from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
 _MAX_LISTED: Final = 50
 """Maximum number of lines in an error message; the decision log contains the rest."""
@@ -26,7 +25,7 @@ _UNCLEAR: Final = (
     "read its topic: if a consumer with isolation.level=read_committed receives no records at "
     "these offsets, the records are lost. "
 )
-_RETRY_HINT: Final = (
+_PREVENTION: Final = (
     "To prevent this, raise transaction.timeout.ms, or set twoPhaseCommit=true if the brokers "
     "allow it."
 )
@@ -47,7 +46,7 @@ def torn_error(
         details=tuple(shown),
         hint=(
             f"{_UNCLEAR if Fate.UNKNOWN in fates else ''}{_LOST} {_continue_hint(scope)}"
-            + _RETRY_HINT
+            + _PREVENTION
         ),
     )
 
@@ -71,8 +70,8 @@ def _continue_hint(scope: Scope) -> str:
 
 def _lines(decided: DecidedBatch, fates: tuple[Fate, ...]) -> Iterator[str]:
     """Yield a line for each transaction and each uncommitted partition, uncommitted lines first."""
-    pairs = sorted(zip(fates, decided.transactions, strict=True), key=_committed_last)
-    for fate, task in pairs:
+    pairs = zip(fates, decided.transactions, strict=True)
+    for fate, task in sorted(pairs, key=lambda pair: pair[0] is Fate.COMMITTED):
         yield f"{fate.value}: {task.transactional_id}, {plural(task.records, 'record')}"
         if fate is not Fate.COMMITTED:
             yield from (f"  {partition}" for partition in task.partitions)
@@ -81,7 +80,3 @@ def _lines(decided: DecidedBatch, fates: tuple[Fate, ...]) -> Iterator[str]:
                     f"  and {plural(task.unnamed_partitions, 'more partition')}: "
                     f"{plural(task.unnamed_records, 'record')}"
                 )
-
-
-def _committed_last(pair: tuple[Fate, TaskTransaction]) -> bool:
-    return pair[0] is Fate.COMMITTED

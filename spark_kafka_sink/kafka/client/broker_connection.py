@@ -40,7 +40,7 @@ class BrokerConnection:
     `failures` is the number of failed connection attempts since the last success. The next attempt
     starts at `retry_at` or later. `connect_by` is the deadline of the attempt in progress, or 0 if
     no attempt is in progress. `throttled_until` is the end of the throttling that the broker
-    requested (KIP-219). `login`, `random` and `clock` are passed to each new `Connection`.
+    requested (KIP-219). `login`, `random` and `clock` are passed to each new `ConnectionProtocol`.
     """
 
     node: Node

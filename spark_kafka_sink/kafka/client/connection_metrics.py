@@ -115,7 +115,7 @@ class ConnectionMetrics:
     def on_closed(
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
     ) -> None:
-        """Count a closed connection or failed attempt; `lost` contains the requests in sent."""
+        """Count a closed connection or failed attempt; `lost` contains the unanswered requests."""
         meter = self.meters.of(broker.node)
         meter.disconnects += 1
         meter.tx_errors += len(lost)

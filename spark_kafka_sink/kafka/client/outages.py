@@ -146,9 +146,7 @@ class OutageLog:
         """Log throttling by a broker after it has lasted for `NO_RESPONSE_S` seconds."""
         outage_key = f"{_key(broker)} throttled"
         if now - broker.throttled_until > NO_RESPONSE_S:
-            self._outages.end(
-                outage_key
-            )  # The previous throttling has ended, and a new one has started.
+            self._outages.end(outage_key)  # A new throttling has started.
         if self._outages.observe(outage_key, now, NO_RESPONSE_S) is not None:
             _LOG.warning(
                 "%s: a quota throttles client.id %s or its user: pause of %.1f s%s",

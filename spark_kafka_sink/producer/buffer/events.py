@@ -130,10 +130,10 @@ class ProducerEvents(BatchListener):
     def on_replaced(
         self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_split: bool
     ) -> None:
-        """Log that the batch was split into these pieces."""
-        del is_split
+        """Log that the batch was split, or replaced by a corrected batch."""
         if (log_event := self._debug.queue) is not None:
-            log_event("split", **_ids(batch), into=",".join(piece.name for piece in pieces))
+            name = "split" if is_split else "correct"
+            log_event(name, **_ids(batch), into=",".join(piece.name for piece in pieces))
 
     def on_producer_id_received(self, identity: ProducerIdentity) -> None:
         """Log the producer id after an InitProducerId response."""

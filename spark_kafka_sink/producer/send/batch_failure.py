@@ -182,8 +182,8 @@ def rewound_error(topic_partition: TopicPartition, last: int, offset: int) -> De
         topic_partition,
         f"the partition lost acknowledged records during the write: a batch was appended at "
         f"offset {offset}, after a batch at offset {last}",
-        "the topic was deleted and recreated, or an unclean leader election lost records: run the "
-        "write again",
+        "The topic was deleted and recreated, or an unclean leader election lost records: run the "
+        "write again.",
     )
 
 
@@ -192,8 +192,8 @@ def order_error(topic_partition: TopicPartition) -> DeliveryError:
     return _partition_error(
         topic_partition,
         "the broker no longer knew this producer and accepted its batches out of order",
-        "run the write again; brokers forget a producer that is idle for "
-        "producer.id.expiration.ms, or whose record timestamps are older than that",
+        "Run the write again. Brokers forget a producer that is idle for "
+        "producer.id.expiration.ms, or whose record timestamps are older than that.",
         _OUT_OF_ORDER,
     )
 
@@ -204,7 +204,7 @@ def gap_error(topic_partition: TopicPartition) -> DeliveryError:
         topic_partition,
         "records sent after a rejected batch may already be in the log, because a response was "
         "lost",
-        "run the write again",
+        "Run the write again.",
         _OUT_OF_ORDER,
     )
 
@@ -215,7 +215,7 @@ def removed_partition_error(batch: ProducerBatch, remaining: int) -> DeliveryErr
         batch.topic_partition,
         f"the topic was deleted and recreated during the write and now has partitions 0 to "
         f"{remaining - 1}: the partition of {plural(batch.records, 'record')} no longer exists",
-        "run the write again; records that the deleted topic had acknowledged are lost",
+        "Run the write again: records that the deleted topic had acknowledged are lost.",
     )
 
 

@@ -50,3 +50,10 @@ def test_different_row_counts_are_named() -> None:
     )
     assert "batch 17 of query q with 1,000 rows, but now has 2,000" in error.message
     assert "--prefix orders --accept-loss 'orders/stream'`" in str(error)
+
+
+def test_rows_of_another_batch_are_not_compared() -> None:
+    behind = BatchWrite(query="q", batch="16", rows=2_000, topics=("a",))
+    written = Done("q", "17", rows=1_000, topics=("b",))
+    error = rejection_error(BatchRejection.BATCH_IS_BEHIND, ORDERS, written, behind)
+    assert "(stream orders: the decision log has batch 17 of query q)" in error.message

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from spark_kafka_sink.common.debug_log import DebugContext
 from spark_kafka_sink.common.errors import AuthorizationError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import world
@@ -88,6 +91,19 @@ def test_split_and_new_epoch_are_logged(caplog: pytest.LogCaptureFixture) -> Non
     assert split["into"] == f"{split['batch']}.0,{split['batch']}.1"
     (bump,) = named(logged, "eos", "bump_epoch")
     assert (bump["partition"], bump["epoch"]) == ("t-0", "1")
+
+
+def test_corrected_batch_is_not_logged_as_split(caplog: pytest.LogCaptureFixture) -> None:
+    topic_partition = TopicPartition("letters", 0)
+    batch, piece = (
+        ProducerBatch(topic_partition, 0.0, 0, 0, label=label) for label in ((3,), (3, 0))
+    )
+    listener = ProducerEvents(contexts=[DebugContext.QUEUE])
+    listener.on_replaced(batch, [piece], is_split=False)
+    logged = events(caplog)
+    assert not named(logged, "queue", "split")
+    (corrected,) = named(logged, "queue", "correct")
+    assert (corrected["batch"], corrected["into"]) == ("3", "3.0")
 
 
 def test_keyless_batch_is_traceable_to_its_partition(
