@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.formats.columns.cells import Cells
-from spark_kafka_sink.kafka.records.row_writer import RowWriter, add_nulls, insert_empty_rows
+from spark_kafka_sink.kafka.records.columns import add_nulls
+from spark_kafka_sink.kafka.records.row_writer import RowWriter, insert_empty_rows
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors

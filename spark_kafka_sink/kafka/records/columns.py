@@ -104,8 +104,14 @@ def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
     first, last = int(offsets[0]), int(offsets[-1])
     body = pa.py_buffer(b"") if data is None else data.slice(first, last - first)
     array = binary_array((offsets - first).astype(np.int32), body)
-    if not column.null_count:
-        return array
-    valid = np.packbits(np.asarray(column.is_valid()), bitorder="little").tobytes()
-    buffers = [pa.py_buffer(valid), *array.buffers()[1:]]
-    return cast("pa.BinaryArray", pa.Array.from_buffers(pa.binary(), len(array), buffers))
+    return add_nulls(array, np.asarray(column.is_valid())) if column.null_count else array
+
+
+def add_nulls(column: pa.BinaryArray, mask: NDArray[np.bool_]) -> pa.BinaryArray:
+    """Return the column with added nulls where the mask is False, without copying its bytes."""
+    if column.null_count:
+        mask = mask & np.asarray(column.is_valid())
+    bits = pa.py_buffer(np.packbits(mask, bitorder="little").data)
+    offsets = pa.py_buffer(np.ascontiguousarray(offsets_of(column)).data)
+    buffers = [bits, offsets, column.buffers()[2] or pa.py_buffer(b"")]
+    return cast("pa.BinaryArray", pa.Array.from_buffers(pa.binary(), len(mask), [*buffers]))

@@ -259,16 +259,6 @@ def _sizes(piece: _Piece) -> Integers:
     return piece.lengths
 
 
-def add_nulls(column: pa.BinaryArray, mask: Mask) -> pa.BinaryArray:
-    """Return the column with added nulls where the mask is False, without copying its bytes."""
-    if column.null_count:
-        mask = mask & np.asarray(column.is_valid())
-    bits = pa.py_buffer(np.packbits(mask, bitorder="little").data)
-    offsets = pa.py_buffer(np.ascontiguousarray(offsets_of(column)).data)
-    buffers = [bits, offsets, column.buffers()[2] or pa.py_buffer(b"")]
-    return cast("pa.BinaryArray", pa.Array.from_buffers(pa.binary(), len(mask), [*buffers]))
-
-
 def insert_empty_rows(rows: pa.BinaryArray, mask: Mask) -> pa.BinaryArray:
     """Return n rows: the m given rows where the mask (n,) is True, and empty rows elsewhere."""
     lengths = np.zeros(len(mask) + 1, np.int32)
