@@ -1,14 +1,14 @@
 """One non-blocking TCP socket, the resolution of host names, and the states of a connection.
 
     DISCONNECTED -> [LOADING_STORES] -> [RESOLVING] -> CONNECTING -> [TLS_HANDSHAKE]
-        -> NEGOTIATING (ApiVersions) -> [SASL_HANDSHAKE -> AUTHENTICATING] -> READY -> DISCONNECTED
+        -> NEGOTIATING (ApiVersions) -> [SASL_HANDSHAKE -> AUTHENTICATING] -> READY
 
 Before a SASL session expires, the connection authenticates again (KIP-368):
 
     READY -> DRAINING -> SASL_HANDSHAKE -> AUTHENTICATING -> READY
 
-Every state can change to DISCONNECTED. Source: ``ConnectionState``, ``ChannelState``,
-``SaslClientAuthenticator.SaslState``, KIP-302 (use_all_dns_ips), ``ClientUtils.resolve``.
+Source: ``ConnectionState``, ``ChannelState``, ``SaslClientAuthenticator.SaslState``, KIP-302
+(use_all_dns_ips), ``ClientUtils.resolve``.
 """
 
 from __future__ import annotations
@@ -55,34 +55,22 @@ class ChannelState(Enum):
     """
 
 
+_STATE = ChannelState
 NEXT_STATES: dict[ChannelState, frozenset[ChannelState]] = {
-    ChannelState.DISCONNECTED: frozenset(
-        {ChannelState.LOADING_STORES, ChannelState.RESOLVING, ChannelState.CONNECTING}
-    ),
-    ChannelState.LOADING_STORES: frozenset(
-        {ChannelState.RESOLVING, ChannelState.CONNECTING, ChannelState.DISCONNECTED}
-    ),
-    ChannelState.RESOLVING: frozenset({ChannelState.CONNECTING, ChannelState.DISCONNECTED}),
-    ChannelState.CONNECTING: frozenset(
-        {ChannelState.TLS_HANDSHAKE, ChannelState.NEGOTIATING, ChannelState.DISCONNECTED}
-    ),
-    ChannelState.TLS_HANDSHAKE: frozenset({ChannelState.NEGOTIATING, ChannelState.DISCONNECTED}),
-    ChannelState.NEGOTIATING: frozenset(
-        {ChannelState.SASL_HANDSHAKE, ChannelState.READY, ChannelState.DISCONNECTED}
-    ),
-    ChannelState.SASL_HANDSHAKE: frozenset(
-        {ChannelState.AUTHENTICATING, ChannelState.DISCONNECTED}
-    ),
-    ChannelState.AUTHENTICATING: frozenset({ChannelState.READY, ChannelState.DISCONNECTED}),
-    ChannelState.READY: frozenset({ChannelState.DRAINING, ChannelState.DISCONNECTED}),
-    ChannelState.DRAINING: frozenset({ChannelState.SASL_HANDSHAKE, ChannelState.DISCONNECTED}),
+    _STATE.DISCONNECTED: frozenset({_STATE.LOADING_STORES, _STATE.RESOLVING, _STATE.CONNECTING}),
+    _STATE.LOADING_STORES: frozenset({_STATE.RESOLVING, _STATE.CONNECTING}),
+    _STATE.RESOLVING: frozenset({_STATE.CONNECTING}),
+    _STATE.CONNECTING: frozenset({_STATE.TLS_HANDSHAKE, _STATE.NEGOTIATING}),
+    _STATE.TLS_HANDSHAKE: frozenset({_STATE.NEGOTIATING}),
+    _STATE.NEGOTIATING: frozenset({_STATE.SASL_HANDSHAKE, _STATE.READY}),
+    _STATE.SASL_HANDSHAKE: frozenset({_STATE.AUTHENTICATING}),
+    _STATE.AUTHENTICATING: frozenset({_STATE.READY}),
+    _STATE.READY: frozenset({_STATE.DRAINING}),
+    _STATE.DRAINING: frozenset({_STATE.SASL_HANDSHAKE}),
 }
+"""A closed connection is replaced by a new one, which is DISCONNECTED."""
 
-OPENING = frozenset(ChannelState) - {
-    ChannelState.DISCONNECTED,
-    ChannelState.READY,
-    ChannelState.DRAINING,
-}
+OPENING = frozenset(ChannelState) - {_STATE.DISCONNECTED, _STATE.READY, _STATE.DRAINING}
 """States of a connection attempt, before READY."""
 
 

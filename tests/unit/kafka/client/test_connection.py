@@ -126,7 +126,7 @@ def test_feature_level_of_the_cluster() -> None:
     before = connection.transaction_version
     answer = reply(ApiKey.API_VERSIONS, 4, 1, values)
     assert list(connection.receive_data(answer, 1.0)) == []
-    assert connection.features.level("transaction.version") == 2
+    assert connection.feature_levels["transaction.version"] == 2
     after = connection.transaction_version
     assert (before, after) == (TransactionVersion.V1, TransactionVersion.V2)
 
@@ -393,9 +393,7 @@ def test_response_during_a_step_is_an_error() -> None:
         list(connection.receive_data(authenticated(2), NOW))
 
 
-def test_every_state_can_disconnect_and_other_transitions_are_rejected() -> None:
-    for state, following in NEXT_STATES.items():
-        assert state is ChannelState.DISCONNECTED or ChannelState.DISCONNECTED in following
+def test_other_transitions_are_rejected() -> None:
     assert set(NEXT_STATES) == set(ChannelState)
     connection = ConnectionProtocol("me")
     with pytest.raises(AssertionError):
