@@ -49,7 +49,6 @@ class ListedTransaction:
 
     transactional_id: str
     state: TransactionState
-    producer_id: int
     coordinator: int
 
 
@@ -57,14 +56,11 @@ class ListedTransaction:
 class ActiveProducer:
     """An active producer of a partition, as reported by the leader.
 
-    `last_sequence` and `coordinator_epoch` are -1 if they are not set. `last_timestamp_ms` is in
-    milliseconds since 1970. `transaction_start` is the first offset of the open transaction, or
-    None if no transaction is open.
+    `last_sequence` is -1 if it is not set. `transaction_start` is the first offset of the open
+    transaction, or None if no transaction is open.
     """
 
     producer_id: int
     epoch: int
     last_sequence: int
-    last_timestamp_ms: int
-    coordinator_epoch: int
     transaction_start: int | None

@@ -221,7 +221,6 @@ class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
             ListedTransaction(
                 transactional_id=state.transactional_id,
                 state=TransactionState(state.transaction_state),
-                producer_id=int(state.producer_id),
                 coordinator=key,
             )
             for state in response.transaction_states
@@ -281,7 +280,5 @@ def _active_producer(producer: Any) -> ActiveProducer:
         producer_id=int(producer.producer_id),
         epoch=int(producer.producer_epoch),
         last_sequence=int(producer.last_sequence),
-        last_timestamp_ms=int(producer.last_timestamp),
-        coordinator_epoch=int(producer.coordinator_epoch),
         transaction_start=None if start == _NO_OFFSET else start,
     )

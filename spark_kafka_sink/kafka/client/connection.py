@@ -23,8 +23,8 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,
-    BrokerFeatures,
     VersionRange,
+    finalized_levels,
     negotiate,
     request_type,
     response_type,
@@ -74,7 +74,8 @@ class ConnectionProtocol:
         self.has_answered = False
         """True after the broker has responded to a request that followed the handshake."""
         self.versions: dict[int, VersionRange] = {}
-        self.features = BrokerFeatures()
+        self.feature_levels: dict[str, int] = {}
+        """The finalized levels of the cluster's features."""
         self.send_queue: deque[memoryview] = deque()
         self.in_flight: deque[InFlightRequest] = deque()
         self.fire_and_forget: deque[InFlightRequest] = deque()
@@ -155,7 +156,7 @@ class ConnectionProtocol:
     @property
     def transaction_version(self) -> TransactionVersion:
         """The transaction protocol version for a transaction that starts now."""
-        return TransactionVersion.of(self.features, self.versions)
+        return TransactionVersion.of(self.feature_levels, self.versions)
 
     def enqueue(self, request: Request, now: float) -> InFlightRequest:
         """Append a request to the queue of requests to write."""
@@ -256,7 +257,7 @@ class ConnectionProtocol:
         for api in response.api_keys:
             versions = VersionRange(int(api.min_version), int(api.max_version))
             self.versions[int(api.api_key)] = versions
-        self.features = BrokerFeatures.of(response)
+        self.feature_levels = finalized_levels(response)
         # A node without the Metadata API is not a broker, but for example a KRaft controller.
         self.version(ApiKey.METADATA)
         if self._login is None:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_kafka_sink.kafka.protocol.versions import (
     PRODUCE_ADDS_PARTITIONS,
     ApiKey,
-    BrokerFeatures,
     VersionRange,
 )
 
@@ -93,18 +92,18 @@ class TransactionVersion(IntEnum):
 
     @classmethod
     def of(
-        cls, features: BrokerFeatures, versions: Mapping[int, VersionRange]
+        cls, levels: Mapping[str, int], versions: Mapping[int, VersionRange]
     ) -> TransactionVersion:
         """Return the version that a broker supports, according to its ApiVersions response.
 
         Args:
-            features: the finalized features of the cluster.
+            levels: the finalized levels of the cluster's features.
             versions: the broker's version ranges by API key.
         """
         offers = all(
             api in versions and versions[api].highest >= needed for api, needed in _NEEDED.items()
         )
-        return cls.V2 if offers and features.level(FEATURE) >= _LEVEL else cls.V1
+        return cls.V2 if offers and levels.get(FEATURE, 0) >= _LEVEL else cls.V1
 
     def max_version(self, api: ApiKey) -> int | None:
         """Return the maximum version of an API in this protocol, or None if there is no limit."""

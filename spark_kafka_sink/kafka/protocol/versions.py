@@ -6,10 +6,9 @@ Source: ``ApiVersionsResponse.json``, ``FinalizedFeatures``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kio.index import KioIndexError, load_request_schema, load_response_schema
@@ -35,40 +34,14 @@ class UnsupportedApiError(ProtocolError):
     """The broker does not support an API in any version that this client supports."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerFeatures:
-    """The features that a broker reports; empty if the broker does not report features.
+def finalized_levels(response: Any) -> dict[str, int]:
+    """Return the level of each feature that the whole cluster uses, from an ApiVersionsResponse.
 
-    `supported` contains the levels that the broker supports, and `finalized` the levels that the
-    whole cluster uses. `epoch` counts the changes of `finalized`, or is NO_FEATURES_EPOCH.
+    The result is empty if the broker does not know the levels.
     """
-
-    supported: Mapping[str, VersionRange] = field(default_factory=lambda: MappingProxyType({}))
-    finalized: Mapping[str, VersionRange] = field(default_factory=lambda: MappingProxyType({}))
-    epoch: int = NO_FEATURES_EPOCH
-
-    def level(self, name: str) -> int:
-        """Return the level at which a feature is finalized, or 0 if it is not finalized."""
-        levels = self.finalized.get(name)
-        return 0 if levels is None else levels.highest
-
-    @classmethod
-    def of(cls, response: Any) -> BrokerFeatures:
-        """Return the features in an ApiVersionsResponse of any version."""
-        epoch = int(getattr(response, "finalized_features_epoch", NO_FEATURES_EPOCH))
-        supported = {
-            key.name: VersionRange(int(key.min_version), int(key.max_version))
-            for key in getattr(response, "supported_features", ())
-        }
-        finalized = {
-            key.name: VersionRange(int(key.min_version_level), int(key.max_version_level))
-            for key in getattr(response, "finalized_features", ())
-        }
-        return cls(
-            supported=MappingProxyType(supported),
-            finalized=MappingProxyType(finalized if epoch > NO_FEATURES_EPOCH else {}),
-            epoch=epoch,
-        )
+    epoch = int(getattr(response, "finalized_features_epoch", NO_FEATURES_EPOCH))
+    features = response.finalized_features if epoch > NO_FEATURES_EPOCH else ()
+    return {feature.name: int(feature.max_version_level) for feature in features}
 
 
 class ApiKey(IntEnum):

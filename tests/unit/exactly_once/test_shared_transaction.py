@@ -26,14 +26,7 @@ SHARED = TransactionalProducer(
 )
 PLACE = TopicPartition("events", 1)
 WRITTEN = PartitionRange(topic="events", partition=1, records=20, first_offset=100)
-KNOWN = ActiveProducer(
-    producer_id=7,
-    epoch=3,
-    last_sequence=19,
-    last_timestamp_ms=0,
-    coordinator_epoch=-1,
-    transaction_start=100,
-)
+KNOWN = ActiveProducer(producer_id=7, epoch=3, last_sequence=19, transaction_start=100)
 STRANGER = replace(KNOWN, producer_id=8, last_sequence=5)
 
 

@@ -214,12 +214,7 @@ def test_producers_of_a_partition() -> None:
     assert sorted(producers) == partitions
     assert {node for node, _ in cluster.requests_for(ApiKey.DESCRIBE_PRODUCERS)} == {1, 2}
     assert producers[partitions[0]][0] == ActiveProducer(
-        producer_id=7,
-        epoch=3,
-        last_sequence=9,
-        last_timestamp_ms=1_000,
-        coordinator_epoch=2,
-        transaction_start=40,
+        producer_id=7, epoch=3, last_sequence=9, transaction_start=40
     )
     assert producers[partitions[0]][1].transaction_start is None
 

@@ -10,8 +10,8 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, 
 from spark_kafka_sink.kafka.protocol.versions import (
     NO_FEATURES_EPOCH,
     ApiKey,
-    BrokerFeatures,
     VersionRange,
+    finalized_levels,
     response_type,
 )
 
@@ -19,8 +19,8 @@ V1, V2 = TransactionVersion.V1, TransactionVersion.V2
 KAFKA_4 = {ApiKey.PRODUCE: VersionRange(3, 13), ApiKey.END_TXN: VersionRange(0, 5)}
 
 
-def features(level: int | None, *, version: int = 4, epoch: int = 7) -> BrokerFeatures:
-    """Create a response of this version with transaction.version."""
+def levels(level: int | None, *, version: int = 4, epoch: int = 7) -> dict[str, int]:
+    """Return the levels in a response of this version with transaction.version."""
     values: dict[str, Any] = {"api_keys": []}
     if level is not None:
         name = "transaction.version"
@@ -28,7 +28,7 @@ def features(level: int | None, *, version: int = 4, epoch: int = 7) -> BrokerFe
         supported = {"name": name, "min_version": 0, "max_version": 2}
         values |= {"finalized_features": [finalized], "supported_features": [supported]}
         values["finalized_features_epoch"] = epoch
-    return BrokerFeatures.of(build(response_type(ApiKey.API_VERSIONS, version), values))
+    return finalized_levels(build(response_type(ApiKey.API_VERSIONS, version), values))
 
 
 @pytest.mark.parametrize(
@@ -46,27 +46,16 @@ def features(level: int | None, *, version: int = 4, epoch: int = 7) -> BrokerFe
 def test_v2_requires_the_feature_and_the_versions(
     level: int | None, versions: dict[int, VersionRange], expected: TransactionVersion
 ) -> None:
-    assert TransactionVersion.of(features(level), versions) is expected
+    assert TransactionVersion.of(levels(level), versions) is expected
 
 
 def test_responses_before_version_3_have_no_features() -> None:
-    response = features(2, version=2)
-    assert (response.epoch, dict(response.finalized), response.level("transaction.version")) == (
-        -1,
-        {},
-        0,
-    )
+    assert levels(2, version=2) == {}
+    assert levels(1, version=3) == {"transaction.version": 1}
 
 
 def test_finalized_levels_without_an_epoch_are_unknown() -> None:
-    assert features(2, epoch=NO_FEATURES_EPOCH).level("transaction.version") == 0
-
-
-def test_supported_and_finalized_levels_are_both_kept() -> None:
-    response = features(1, version=3)
-    assert response.supported["transaction.version"] == VersionRange(0, 2)
-    assert response.finalized["transaction.version"] == VersionRange(1, 1)
-    assert response.epoch == 7
+    assert levels(2, epoch=NO_FEATURES_EPOCH) == {}
 
 
 def test_v1_stays_below_the_versions_of_v2() -> None:
