@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
     from spark_kafka_sink.exactly_once.transactional_id import Scope
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.kafka.admin.committed_records import PendingTransaction
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
+    from spark_kafka_sink.kafka.records.committed_records import PendingTransaction
 
 DRIVER_TIMEOUT_MS: Final = 15_000
 """The drivers' transaction.timeout.ms; a driver's transaction lasts for one append.
@@ -49,7 +49,7 @@ removed while a read adds to it; callers have snapshots, because other threads r
 _compacted: set[tuple[int, tuple[str, ...], str]] = set()
 """The topics whose cleanup.policy has been checked, with the same keys as `_cached_records`."""
 _cached_records_lock = Lock()
-"""Guards `_cached_records` and `_compacted`."""
+"""Guards `_cached_records`."""
 
 
 class DecisionLog:
@@ -151,12 +151,8 @@ class DecisionLog:
 
         Each topic is checked once per process.
         """
-        with _cached_records_lock:
-            is_checked = self._key in _compacted
-        if is_checked:
-            return
-        self._topics.check_compacted(self._config.decision_log_topic, self._cleanup(), deadline)
-        with _cached_records_lock:
+        if self._key not in _compacted:
+            self._topics.check_compacted(self._config.decision_log_topic, self._cleanup(), deadline)
             _compacted.add(self._key)
 
     def _cleanup(self) -> dict[str, str]:

@@ -14,7 +14,6 @@ In reading order:
 - `transaction_handlers`: the requests about transactions, and their results
 - `transaction_admin`: starts, ends, describes, lists and fences transactions
 - `fetch`: fetches from the leader of a partition
-- `committed_records`: the committed records in fetched batches
 - `log_reader`: reads the committed records of one partition
 - `topic_reader`: reads the records of topics between offsets, as a consumer without a group
 - `partition_offsets`: the first offset of a partition, and the offset at which readers must stop

@@ -12,11 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.admin.committed_records import (
-    CommittedRecords,
-    LogRecord,
-    PendingTransaction,
-)
 from spark_kafka_sink.kafka.admin.fetch import (
     NO_LEADER_EPOCH,
     Fetched,
@@ -29,6 +24,7 @@ from spark_kafka_sink.kafka.admin.fetch import (
 from spark_kafka_sink.kafka.admin.partition_offsets import EARLIEST, LATEST, ListOffsetsHandler
 from spark_kafka_sink.kafka.client.backoff import retry_delay
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+from spark_kafka_sink.kafka.records.committed_records import CommittedRecords, PendingTransaction
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, read_marker
 
 if TYPE_CHECKING:
@@ -36,6 +32,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.admin.api_driver import ApiHandler, V
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.records.record_decoder import Record
 
 
 _EMPTY_WAIT_MS = 500
@@ -65,7 +62,7 @@ class LogRead(NamedTuple):
     `records` replaces all records of earlier reads.
     """
 
-    records: tuple[LogRecord, ...]
+    records: tuple[Record, ...]
     position: Position
     restarted: bool
 

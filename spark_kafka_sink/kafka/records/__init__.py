@@ -11,6 +11,7 @@ In reading order:
 - `record_batch`: the batch header and its CRC
 - `record_decoder`: record boundaries, columns and single records
 - `control_batch`: the markers that end a transaction in a partition
+- `committed_records`: the committed records in the batches of a log
 - `consumer_record`: records as a consumer receives them, which can be converted to tables
 - `key_hashes`: the key hashes of the partitioners (murmur2, CRC-32, FNV-1a)
 """

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from spark_kafka_sink.common.optional_dependencies import import_extra
-from spark_kafka_sink.kafka.records.control_batch import read_marker
+from spark_kafka_sink.kafka.records.committed_records import CommittedRecords
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.kafka.records.record_decoder import Record, decode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pandas as pd
+
+    from spark_kafka_sink.kafka.records.record_decoder import Record
 
 
 _HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -110,19 +111,10 @@ def read_committed(
         batches: all batches of the log, including transaction markers.
         end: the last stable offset.
     """
-    committed: list[Record] = []
-    pending: dict[int, list[Record]] = {}
+    committed = CommittedRecords()
     for batch in batches:
-        header = BatchHeader.parse(batch)
-        if header.is_control:
-            marker = read_marker(batch, header)
-            ended = pending.pop(header.producer_id, [])
-            committed += ended if marker is not None and marker.commit else []
-        elif header.is_transactional:
-            pending.setdefault(header.producer_id, []).extend(decode_batch(batch))
-        else:
-            committed += decode_batch(batch)
-    for record in sorted(committed, key=lambda committed_record: committed_record.offset):
+        committed.add(batch, BatchHeader.parse(batch))
+    for record in committed.take():
         if record.offset < end:
             yield consumer_record(topic, partition, record)
 

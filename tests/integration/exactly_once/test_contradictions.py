@@ -8,10 +8,11 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, TransactionError
-from spark_kafka_sink.kafka.admin import committed_records, log_reader
+from spark_kafka_sink.kafka.admin import log_reader
 from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, end_txn_values
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
+from spark_kafka_sink.kafka.records import committed_records
 from tests.integration.exactly_once.simulated_writes import Writes, rows_of, stream_to
 from tests.integration.exactly_once.stepped_client import crash
 

@@ -11,14 +11,10 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     UnknownTopicError,
 )
-from spark_kafka_sink.kafka.admin.committed_records import (
-    CommittedRecords,
-    LogRecord,
-    PendingTransaction,
-)
 from spark_kafka_sink.kafka.admin.fetch import whole_batches
 from spark_kafka_sink.kafka.admin.log_reader import LogRead, LogReader, Position
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
+from spark_kafka_sink.kafka.records.committed_records import CommittedRecords, PendingTransaction
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, encode_control_batch
 from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader
 from tests.support.harness.scripted import blocking_client
@@ -286,7 +282,8 @@ def test_records_are_committed_by_the_marker_of_their_producer() -> None:
     values, (pending,) = log.committed()
     assert values == [b"b"]
     assert (pending.producer_id, pending.first_offset) == (1, 0)
-    assert pending.records == (LogRecord(offset=0, key=b"k", value=b"a"),)
+    (record,) = pending.records
+    assert (record.offset, record.key, record.value) == (0, b"k", b"a")
 
 
 def test_aborted_records_are_never_returned() -> None:

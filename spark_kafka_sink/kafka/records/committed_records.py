@@ -13,21 +13,12 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.records.control_batch import read_marker
-from spark_kafka_sink.kafka.records.record_decoder import decode_batch
+from spark_kafka_sink.kafka.records.record_decoder import Record, decode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class LogRecord:
-    """A committed record; `value` is None for a tombstone."""
-
-    offset: int
-    key: bytes | None
-    value: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +28,7 @@ class PendingTransaction:
     producer_id: int
     epoch: int
     first_offset: int
-    records: tuple[LogRecord, ...] = ()
+    records: tuple[Record, ...] = ()
 
 
 class CommittedRecords:
@@ -49,7 +40,7 @@ class CommittedRecords:
 
     def __init__(self, pending: Iterable[PendingTransaction] = ()) -> None:
         self._pending = {transaction.producer_id: transaction for transaction in pending}
-        self._committed: list[LogRecord] = []
+        self._committed: list[Record] = []
 
     @property
     def pending(self) -> tuple[PendingTransaction, ...]:
@@ -58,12 +49,12 @@ class CommittedRecords:
             sorted(self._pending.values(), key=lambda transaction: transaction.first_offset)
         )
 
-    def take(self) -> tuple[LogRecord, ...]:
+    def take(self) -> tuple[Record, ...]:
         """Return the records that became committed since the last call, sorted by offset."""
         taken, self._committed = tuple(sorted(self._committed, key=attrgetter("offset"))), []
         return taken
 
-    def add(self, batch: memoryview, header: BatchHeader, start: int) -> None:
+    def add(self, batch: bytes | memoryview, header: BatchHeader, start: int = 0) -> None:
         """Add the batch at the beginning of `batch`, without its records before offset `start`.
 
         Raises:
@@ -72,11 +63,7 @@ class CommittedRecords:
         if header.is_control:
             self._end(batch, header)
             return
-        records = tuple(
-            LogRecord(offset=record.offset, key=record.key, value=record.value)
-            for record in decode_batch(batch)
-            if record.offset >= start
-        )
+        records = tuple(record for record in decode_batch(batch) if record.offset >= start)
         if not header.is_transactional:
             self._committed.extend(records)
             return
@@ -88,7 +75,7 @@ class CommittedRecords:
             records=records if earlier is None else earlier.records + records,
         )
 
-    def _end(self, batch: memoryview, header: BatchHeader) -> None:
+    def _end(self, batch: bytes | memoryview, header: BatchHeader) -> None:
         marker, pending = read_marker(batch, header), self._pending.pop(header.producer_id, None)
         if pending is None or not pending.records:
             return
