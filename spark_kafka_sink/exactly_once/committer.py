@@ -50,9 +50,10 @@ class BatchCommitter:
     def recover(self) -> ScopeState:
         """Finish the decisions of earlier drivers during planning, without fencing those drivers.
 
-        Returns: The state of the scope: nothing yet, or the latest batch, which is committed. The
-            state contains no transactions, so it is small enough to be sent to every task; tasks
-            pass it to `decision_rules.batch_verdict`.
+        Returns:
+            The state of the scope: nothing yet, or the latest batch, which is committed. The state
+            contains no transactions, so it is small enough to be sent to every task; tasks pass it
+            to `decision_rules.batch_verdict`.
 
         Raises:
             ConfigError: the brokers do not support transactions.

@@ -106,7 +106,7 @@ class _Chunks:
 
 @dataclass(frozen=True, slots=True)
 class _Latest:
-    """The latest complete record of a scope as unparsed text, or the error that occurred."""
+    """The latest complete record of a scope as unparsed text, or why it is unreadable."""
 
     offset: int
     text: str

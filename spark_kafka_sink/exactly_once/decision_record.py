@@ -45,6 +45,7 @@ from spark_kafka_sink.exactly_once.json_fields import (
     number_of,
     parse_object,
     text_of,
+    text_or_none,
 )
 from spark_kafka_sink.exactly_once.scope_state import (
     Decided,
@@ -90,9 +91,9 @@ class DecisionRecord:
     state: ScopeState
     at_ms: int
     """When the driver wrote the record, by its clock, in milliseconds since 1970."""
-    transactions: int
+    transactions: int = 0
     """Number of transactions in the batch."""
-    records: int
+    records: int = 0
     """Number of records in these transactions."""
     fates: tuple[Fate, ...] = ()
     """If the batch is torn, the fate of each transaction in the order of the decision."""
@@ -196,10 +197,10 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
     kind = fields.text("type")
     given_up = _texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
     if kind == "nothing":
-        at_ms = fields.number("at")
-        return DecisionRecord(state=NoDecision(given_up), at_ms=at_ms, transactions=0, records=0)
-    query, batch, at_ms = fields.text_or_none("query"), fields.text("batch"), fields.number("at")
-    retired = tuple(_text_or_none(value) for value in fields.array("retired"))
+        return DecisionRecord(state=NoDecision(given_up), at_ms=fields.number("at"))
+    query = text_or_none(fields.value("query"), "query")
+    batch, at_ms = fields.text("batch"), fields.number("at")
+    retired = tuple(text_or_none(value, "a query") for value in fields.array("retired"))
     rows = fields.number("rows") if fields.has("rows") else None
     plannings = _plannings(fields.array("plannings")) if fields.has("plannings") else ()
     topics = _texts(fields.array("topics"), "a topic") if fields.has("topics") else None
@@ -265,10 +266,6 @@ def _partitions(topics: JsonObject) -> Iterator[PartitionRange]:
                 first_offset=None if first is None else number_of(first, "an offset"),
                 last_offset=None if last is None else number_of(last, "an offset"),
             )
-
-
-def _text_or_none(value: object) -> str | None:
-    return None if value is None else text_of(value, "a query")
 
 
 def _protocol(number: int) -> TransactionVersion:

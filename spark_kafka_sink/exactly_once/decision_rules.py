@@ -146,6 +146,11 @@ def batch_verdict(state: ScopeStateOf[T_co], write: BatchWrite) -> BatchVerdict 
     return _order_verdict(int(write.batch) - int(state.batch), write)
 
 
+def is_written(state: ScopeStateOf[T_co], write: BatchWrite) -> bool:
+    """Return True if the batch of a write is already written, with the same rows."""
+    return batch_verdict(state, write) is BatchVerdict.SKIP
+
+
 def _single_batch_verdict(
     state: ScopeStateOf[T_co], write: BatchWrite
 ) -> BatchVerdict | BatchRejection:

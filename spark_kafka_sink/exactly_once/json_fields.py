@@ -46,11 +46,6 @@ class JsonObject:
         """Return a text field."""
         return text_of(self.value(name), name)
 
-    def text_or_none(self, name: str) -> str | None:
-        """Return a field that is text or null."""
-        value = self.value(name)
-        return None if value is None else text_of(value, name)
-
     def number(self, name: str, highest: int = MAX_LONG) -> int:
         """Return an integer field with a value from 0 to `highest`."""
         return number_of(self.value(name), name, highest)
@@ -100,6 +95,11 @@ def text_of(value: object, name: str) -> str:
     except UnicodeEncodeError as error:
         raise malformed(f"{name} is not UTF-8") from error
     return value
+
+
+def text_or_none(value: object, name: str) -> str | None:
+    """Return the value; raise an error unless it is text or null."""
+    return None if value is None else text_of(value, name)
 
 
 def number_of(value: object, name: str, highest: int = MAX_LONG) -> int:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.decision_record import ScopeState, state_of
 from spark_kafka_sink.exactly_once.scope_state import Decided
@@ -19,14 +18,13 @@ from spark_kafka_sink.exactly_once.transactional_id import (
 )
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
 from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
-from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.kafka.admin.transaction_description import (
         ActiveProducer,
         ListedTransaction,
@@ -157,14 +155,13 @@ class OpenTransactions:
     """The open transactions of a prefix's drivers and tasks, as the brokers return them.
 
     Args:
-        client: sends the requests.
-        prefix: the transactionalIdPrefix.
+        scope_client: sends the requests, for a scope with the prefix.
     """
 
-    def __init__(self, client: BlockingClient, prefix: str) -> None:
-        self._client = client
-        self._admin = TransactionAdmin(client, acl_prefix(prefix))
-        self._pattern = prefix_pattern(prefix)
+    def __init__(self, scope_client: ScopeClient) -> None:
+        self._client = scope_client.client
+        self._admin = scope_client.admin
+        self._pattern = prefix_pattern(scope_client.scope.prefix)
 
     def listed(self) -> Sequence[ListedTransaction]:
         """Return the open transactions, sorted by id."""

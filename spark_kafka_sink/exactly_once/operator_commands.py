@@ -12,7 +12,6 @@ from spark_kafka_sink.common.errors import (
     TransactionError,
     UnknownTopicError,
 )
-from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
 from spark_kafka_sink.exactly_once.open_transactions import (
     DecisionStatus,
@@ -26,6 +25,7 @@ from spark_kafka_sink.exactly_once.steps.end_transactions import (
     commit_other_scopes,
     final_fates,
 )
+from spark_kafka_sink.exactly_once.steps.fates import FateReader
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.steps.torn_error import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import (
@@ -54,77 +54,6 @@ class CommittedBatch:
     records: int
     lost: int
     """Number of transactions that are not committed; 0 unless the batch is torn."""
-
-
-def commit_decided(scope_client: ScopeClient, records: DecisionRecords) -> list[CommittedBatch]:
-    """Commit all decided batches under the prefix of the driver's scope.
-
-    No driver is fenced: a running driver can safely commit the same batches at the same time.
-
-    Raises:
-        TornTransactionError: rows of a decided batch are lost; the other batches are committed.
-        KafkaProdError: a batch could not be committed; the other batches are committed.
-    """
-    latest = {scope: records.latest(scope) for scope in records.scopes(scope_client.scope.prefix)}
-    unfinished = {
-        scope: record
-        for scope, record in sorted(latest.items(), key=str)
-        if record is not None and isinstance(record.state, Decided)
-    }
-    unknown = {
-        scope: record.state
-        for scope, record in unfinished.items()
-        if not record.fates and isinstance(record.state, Decided)
-    }
-    deadline = scope_client.timer.deadline_in(scope_client.timer.max_block_s)
-    results = commit_other_scopes(scope_client, unknown, deadline)
-    finished, errors = [], []
-    for scope, record in unfinished.items():
-        assert isinstance(record.state, Decided)
-        result = record.fates or results[scope]
-        if isinstance(result, KafkaProdError):
-            errors.append(result)
-        elif result:
-            errors.append(torn_error(scope, record.state, result))
-        else:
-            finished.append(_finished(str(scope), record, record.state.batch, result))
-    if errors:
-        raise next(
-            (error for error in errors if isinstance(error, TornTransactionError)), errors[0]
-        )
-    return finished
-
-
-def accept_loss(scope_client: ScopeClient) -> CommittedBatch:
-    """Mark the latest batch of a scope as written, so that the scope can continue.
-
-    Either the batch is torn, and the operator has handled its lost rows; or the driver rejects the
-    batch because its rows differ from the written rows. Drivers of the scope are fenced, so none
-    should be running.
-
-    Raises:
-        TransactionError: neither is true for the latest batch of the scope.
-    """
-    owner = scope_client.fence()
-    record = scope_client.log.read_after_fence()
-    if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
-        uncounted = replace(record, state=replace(record.state, rows=None, topics=None))
-        scope_client.log.append(owner, uncounted, APPEND_TIMEOUT_S)
-        return _finished(str(scope_client.scope), uncounted, record.state.batch, ())
-    if record is None or not isinstance(record.state, Decided):
-        raise TransactionError(
-            f"{scope_client.scope} does not have a torn batch", hint=_SHOW_RECORDS
-        )
-    fates = final_fates(scope_client, record.state, record.fates)
-    if not fates:
-        raise TransactionError(
-            f"batch {record.state.batch} of {scope_client.scope} is not torn: all its "
-            "transactions are committed",
-            hint=_SHOW_RECORDS,
-        )
-    done = DecisionRecord.done(record.state, scope_client.timer.wall_ms())
-    scope_client.log.append(owner, done, APPEND_TIMEOUT_S)
-    return _finished(str(scope_client.scope), record, record.state.batch, fates)
 
 
 def _to_abort(
@@ -157,11 +86,33 @@ def _not_abortable_error(name: str, status: DecisionStatus) -> TransactionError:
     return TransactionError(f"{name} is {text}", hint=hints.get(status))
 
 
+def _accept_loss(scope_client: ScopeClient) -> CommittedBatch:
+    """Mark the latest batch of the client's scope as written; see `accept_loss`."""
+    owner, scope = scope_client.fence(), scope_client.scope
+    record = scope_client.log.read_after_fence()
+    if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
+        uncounted = replace(record, state=replace(record.state, rows=None, topics=None))
+        scope_client.log.append(owner, uncounted, APPEND_TIMEOUT_S)
+        return _finished(scope, uncounted, record.state.batch)
+    if record is None or not isinstance(record.state, Decided):
+        raise TransactionError(f"{scope} does not have a torn batch", hint=_SHOW_RECORDS)
+    fates = final_fates(scope_client, record.state, record.fates)
+    if not fates:
+        raise TransactionError(
+            f"batch {record.state.batch} of {scope} is not torn: all its transactions are "
+            "committed",
+            hint=_SHOW_RECORDS,
+        )
+    done = DecisionRecord.done(record.state, scope_client.timer.wall_ms())
+    scope_client.log.append(owner, done, APPEND_TIMEOUT_S)
+    return _finished(scope, record, record.state.batch, fates)
+
+
 def _finished(
-    scope: str, record: DecisionRecord, batch: str, fates: tuple[Fate, ...]
+    scope: Scope, record: DecisionRecord, batch: str, fates: tuple[Fate, ...] = ()
 ) -> CommittedBatch:
     return CommittedBatch(
-        scope=scope,
+        scope=str(scope),
         batch=batch,
         transactions=record.transactions,
         records=record.records,
@@ -197,27 +148,52 @@ class TransactionOperator:
     def records(self) -> dict[str, DecisionRecord]:
         """Return the latest record of each scope with the prefix; the keys are the drivers' ids."""
         with self._connected() as (scope_client, transactions):
-            records = self._records(scope_client, transactions)
-            latest = {scope: records.latest(scope) for scope in records.scopes(self._prefix)}
-        named = ((driver_transactional_id(scope), record) for scope, record in latest.items())
-        return {name: record for name, record in sorted(named) if record is not None}
+            latest = self._latest(scope_client, transactions)
+        return {driver_transactional_id(scope): record for scope, record in latest.items()}
 
     def fates(self, task: TaskTransaction) -> list[Fate]:
         """Return the fate of a decided transaction in each of its listed partitions."""
         with self._connected() as (scope_client, _):
-            return [fate for _, fate in scope_client.fate_reader().by_partition(task)]
+            return [fate for _, fate in FateReader(scope_client.client).by_partition(task)]
 
     def commit(self) -> list[CommittedBatch]:
         """Commit all decided batches that are not yet committed.
 
+        No driver is fenced: a running driver can safely commit the same batches at the same time.
+
         Raises:
-            TornTransactionError: rows of a decided batch are lost.
+            TornTransactionError: rows of a decided batch are lost; the other batches are committed.
+            KafkaProdError: a batch could not be committed; the other batches are committed.
         """
         with self._connected() as (scope_client, transactions):
-            return commit_decided(scope_client, self._records(scope_client, transactions))
+            latest = self._latest(scope_client, transactions)
+            batches = {
+                scope: record.state
+                for scope, record in latest.items()
+                if isinstance(record.state, Decided)
+            }
+            unknown = {scope: batches[scope] for scope in batches if not latest[scope].fates}
+            deadline = scope_client.timer.deadline_in(scope_client.timer.max_block_s)
+            results = commit_other_scopes(scope_client, unknown, deadline)
+        finished: list[CommittedBatch] = []
+        errors: list[KafkaProdError] = []
+        for scope, decided in batches.items():
+            result = latest[scope].fates or results[scope]
+            if isinstance(result, KafkaProdError):
+                errors.append(result)
+            elif result:
+                errors.append(torn_error(scope, decided, result))
+            else:
+                finished.append(_finished(scope, latest[scope], decided.batch))
+        if errors:
+            raise next((e for e in errors if isinstance(e, TornTransactionError)), errors[0])
+        return finished
 
     def accept_loss(self, scope_id: str) -> CommittedBatch:
-        """Mark the latest batch of a scope as written; a running driver of the scope is fenced.
+        """Mark the latest batch of a scope as written, so that the scope can continue.
+
+        Either the batch is torn, and the operator has handled its lost rows; or the driver rejects
+        the batch because its rows differ from the written rows. A running driver is fenced.
 
         Args:
             scope_id: the id of the scope's driver, such as "orders/stream".
@@ -233,8 +209,8 @@ class TransactionOperator:
                 hint="Use a name that `kafkaprod transactions describe` shows, for example "
                 f"{driver_transactional_id(Scope.stream(self._prefix))}",
             )
-        with self._connected() as (scope_client, _):
-            return accept_loss(scope_client.for_scope(scope))
+        with self._connected() as (connected, _):
+            return _accept_loss(connected.for_scope(scope))
 
     def abort(self, chosen: Collection[str], *, undecided: bool) -> dict[str, int]:
         """Abort all orphans, or only the chosen open transactions.
@@ -277,15 +253,21 @@ class TransactionOperator:
     def _connected(self) -> Iterator[tuple[ScopeClient, OpenTransactions]]:
         with borrowed_client(self._config.producer) as client:
             scope_client = ScopeClient(client, self._config, Scope.stream(self._prefix))
-            yield scope_client, OpenTransactions(client, self._prefix)
+            yield scope_client, OpenTransactions(scope_client)
 
-    def _records(
+    def _latest(
         self, scope_client: ScopeClient, transactions: OpenTransactions
-    ) -> DecisionRecords:
-        """Read the decision log; it counts as empty if neither it nor a transaction exists."""
+    ) -> dict[Scope, DecisionRecord]:
+        """Return the latest records by scope, sorted by the drivers' ids.
+
+        The decision log counts as empty if neither it nor a transaction exists.
+        """
         try:
-            return scope_client.log.read_and_await_markers()
+            records = scope_client.log.read_and_await_markers()
         except UnknownTopicError:
             if transactions.listed():
                 raise
-            return DecisionRecords(self._config.exactly_once.decision_log_topic)
+            return {}
+        scopes = sorted(records.scopes(self._prefix), key=driver_transactional_id)
+        latest = ((scope, records.latest(scope)) for scope in scopes)
+        return {scope: record for scope, record in latest if record is not None}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
@@ -118,6 +118,11 @@ class TaskResult:
                 f"the task's outcome is {self.outcome.value}, but its transaction is "
                 f"{self.transaction}"
             )
+
+
+def ids_of(tasks: Iterable[TaskTransaction]) -> list[str]:
+    """Return the transactional ids of tasks."""
+    return [task.transactional_id for task in tasks]
 
 
 def max_listed_partitions(tasks: int) -> int:

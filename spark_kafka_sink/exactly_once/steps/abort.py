@@ -20,6 +20,7 @@ from spark_kafka_sink.exactly_once.steps.orphans import (
 )
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope, roll_forward
 from spark_kafka_sink.exactly_once.steps.transaction_checks import is_any_committed
+from spark_kafka_sink.exactly_once.task_transaction import ids_of
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind, nonces_of
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
@@ -55,7 +56,7 @@ def abort_undecided(
     have been called; see `_abort_unfinished`.
     """
     given_up = nonces | nonces_of(tasks)
-    aborted = abort_own(scope_client, tasks, {task.transactional_id for task in tasks})
+    aborted = abort_own(scope_client, tasks, ids_of(tasks))
     aborted += _abort_unfinished(scope_client, given_up) if given_up else Aborted(problem=_UNKNOWN)
     return _outcome(CommitStatus.ABORTED, batch, aborted)
 
@@ -97,7 +98,7 @@ def abort_batch(
             transactions that are not part of the decision are aborted.
         FencedError: a newer driver has taken over; nothing is aborted.
     """
-    descriptions = scope_client.describe_or_empty([task.transactional_id for task in tasks])
+    descriptions = scope_client.describe_tasks(tasks)
     if all(_is_ended(task, descriptions.get(task.transactional_id)) for task in tasks):
         return _finish_without_fence(scope_client, write, tasks, descriptions)
     owner = scope_client.fence()
@@ -110,11 +111,11 @@ def abort_batch(
     state, torn = _settle(scope_client, owner, record, write)
     if torn is not None:
         return _abort_after_torn(scope_client, write, tasks, logged, torn)
-    own_ids = [task.transactional_id for task in tasks]
+    own_ids = ids_of(tasks)
     aborted = abort_own(scope_client, tasks, decision_rules.never_decided(logged, own_ids))
     aborted += abort_orphans(scope_client, logged, write.nonces)
     status = CommitStatus.ABORTED
-    if decision_rules.batch_verdict(state, write) is decision_rules.BatchVerdict.SKIP:
+    if decision_rules.is_written(state, write):
         rolled = isinstance(logged, Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
     outcome = _outcome(status, write.batch, aborted)
@@ -150,9 +151,13 @@ def _settle(
             state = step.decided.to_done()
         else:
             state = step.state
-            owner = scope_client.log.append(
-                owner, _given_up_record(step, record, scope_client.timer.wall_ms())
+            given_up = replace(
+                record or DecisionRecord(state=state, at_ms=0),
+                state=step.state,
+                at_ms=scope_client.timer.wall_ms(),
+                fates=(),
             )
+            owner = scope_client.log.append(owner, given_up)
     return state, None
 
 
@@ -182,9 +187,7 @@ def _abort_after_torn(
         if scope_client.log.is_deciding():
             aborted = Aborted(problem=_DECIDING)
         else:
-            own_ids = decision_rules.never_decided(
-                logged, [task.transactional_id for task in tasks]
-            )
+            own_ids = decision_rules.never_decided(logged, ids_of(tasks))
             aborted = abort_own(scope_client, tasks, own_ids)
             aborted += abort_listed_orphans(scope_client, logged, write.nonces)
     if isinstance(logged, Decided) and decision_rules.is_same_batch(logged, write):
@@ -202,10 +205,9 @@ def _described_again(
 
     If this fails, return the descriptions of `before`, because only the report depends on it.
     """
-    ids = [task.transactional_id for task in tasks]
     deadline = scope_client.timer.deadline_in(_DESCRIBE_TIMEOUT_S)
     with suppress(KafkaProdError):
-        return scope_client.describe(ids, deadline) or before
+        return scope_client.describe(ids_of(tasks), deadline) or before
     return before
 
 
@@ -230,13 +232,13 @@ def _finish_without_fence(
         scope_client, lambda decided: not decision_rules.is_same_batch(decided, write)
     )
     orphans = abort_orphans(scope_client, state, write.nonces)
-    if decision_rules.batch_verdict(
-        state, write
-    ) is decision_rules.BatchVerdict.SKIP or _is_finished_run(scope_client, tasks, descriptions):
+    if decision_rules.is_written(state, write) or _is_finished_run(
+        scope_client, tasks, descriptions
+    ):
         outcome = _outcome(CommitStatus.ALREADY_WRITTEN, write.batch, orphans)
         superseded = bool(tasks) and not is_any_committed(tasks, descriptions)
         return replace(outcome, superseded=superseded)
-    ended = Aborted(ended=frozenset(task.transactional_id for task in tasks))
+    ended = Aborted(ended=frozenset(ids_of(tasks)))
     return _outcome(CommitStatus.ABORTED, write.batch, ended + orphans)
 
 
@@ -250,19 +252,6 @@ def _is_finished_run(
     Only a decision can have committed a task's transaction.
     """
     return scope_client.scope.kind is ScopeKind.RUN and is_any_committed(tasks, descriptions)
-
-
-def _given_up_record(
-    step: decision_rules.GiveUp, record: DecisionRecord | None, at_ms: int
-) -> DecisionRecord:
-    """Return the scope's record with the nonces that `step` adds."""
-    transactions, records = (0, 0) if record is None else (record.transactions, record.records)
-    return DecisionRecord(
-        state=step.state,
-        at_ms=at_ms,
-        transactions=transactions,
-        records=records,
-    )
 
 
 def _outcome(status: CommitStatus, batch: str, aborted: Aborted) -> CommitOutcome:

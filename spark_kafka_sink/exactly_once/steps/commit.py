@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import (
@@ -28,6 +28,7 @@ from spark_kafka_sink.exactly_once.steps.recovery import roll_forward
 from spark_kafka_sink.exactly_once.steps.rejection_error import rejection_error
 from spark_kafka_sink.exactly_once.steps.torn_error import torn_error
 from spark_kafka_sink.exactly_once.steps.transaction_checks import is_any_committed
+from spark_kafka_sink.exactly_once.task_transaction import ids_of
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.kafka.admin.appender import UnclearFenceError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
@@ -74,8 +75,7 @@ class _CommitCall:
         """Return True if another driver has finished this run's decision and removed its record."""
         if not self.may_be_decided or self.scope_client.scope.kind is not ScopeKind.RUN:
             return False
-        ids = [task.transactional_id for task in self.tasks]
-        return is_any_committed(self.tasks, self.scope_client.describe_or_empty(ids))
+        return is_any_committed(self.tasks, self.scope_client.describe_tasks(self.tasks))
 
     def abort_own(self, state: ScopeState) -> None:
         """Abort the call's transactions that can no longer be decided; fencing is not necessary.
@@ -85,9 +85,7 @@ class _CommitCall:
         """
         if self.may_be_decided:
             return
-        own_ids = decision_rules.never_decided(
-            state, (task.transactional_id for task in self.tasks)
-        )
+        own_ids = decision_rules.never_decided(state, ids_of(self.tasks))
         abort_own(self.scope_client, self.tasks, own_ids)
 
 
@@ -153,8 +151,9 @@ def _commit(call: _CommitCall) -> CommitOutcome:
             if call.is_finished():
                 return _outcome(scope_client, step.decided, CommitStatus.COMMITTED)
             return _decide(call, owner, step.decided)
-        if isinstance(step, decision_rules.AlreadyDone) and record is not None:
-            _append_details(scope_client, owner, record, step.done)
+        if isinstance(step, decision_rules.AlreadyDone) and record is not None and step.done:
+            detailed = replace(record, state=step.done, fates=())
+            _append_decision(scope_client, owner, detailed)
     except UnclearFenceError:
         raise
     except (FencedError, UnknownTopicError):
@@ -166,21 +165,6 @@ def _commit(call: _CommitCall) -> CommitOutcome:
     return _already_done(scope_client, state, rolled, record, call.tasks)
 
 
-def _append_details(
-    scope_client: ScopeClient,
-    owner: TransactionalProducer,
-    record: DecisionRecord,
-    state: ScopeState | None,
-) -> None:
-    """Append `state`, which adds details to a done batch; do nothing if it is None."""
-    if state is None:
-        return
-    proposed = DecisionRecord(
-        state=state, at_ms=record.at_ms, transactions=record.transactions, records=record.records
-    )
-    _append_decision(scope_client, owner, proposed)
-
-
 def _already_done(
     scope_client: ScopeClient,
     state: ScopeState,
@@ -188,7 +172,7 @@ def _already_done(
     record: DecisionRecord | None,
     tasks: Sequence[TaskTransaction],
 ) -> CommitOutcome:
-    own_ids = [task.transactional_id for task in tasks]
+    own_ids = ids_of(tasks)
     superseded = decision_rules.is_superseded(rolled or state, own_ids) and _is_uncommitted(
         scope_client, tasks
     )
@@ -208,7 +192,7 @@ def _is_uncommitted(scope_client: ScopeClient, tasks: Sequence[TaskTransaction])
     """Return True unless one of the tasks' transactions is known to be committed."""
     descriptions: Mapping[str, TransactionDescription] = {}
     with suppress(KafkaProdError):  # The batch is written; only the report depends on this.
-        descriptions = scope_client.describe_or_empty([task.transactional_id for task in tasks])
+        descriptions = scope_client.describe_tasks(tasks)
     return not is_any_committed(tasks, descriptions)
 
 

@@ -10,7 +10,7 @@ from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.common.text import listed, plural
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, Fate
-from spark_kafka_sink.exactly_once.steps.fates import fates_from_codes
+from spark_kafka_sink.exactly_once.steps.fates import FateReader, fates_from_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_name
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _result(
     }
     waiting = {name: code for name, code in own.items() if _is_unfinished(code)}
     if waiting:
-        return scope_client.unavailable_error(
+        return scope_client.client.unavailable_error(
             f"EndTxn of {listed([*waiting], 1)}", next(iter(waiting.values()))
         )
     try:
@@ -107,7 +107,9 @@ def _result(
     except KafkaProdError as error:
         return error
     if Fate.UNKNOWN in fates and scope_client.timer.now() >= deadline:
-        return scope_client.unavailable_error("reading the fates of transactions from the topics")
+        return scope_client.client.unavailable_error(
+            "reading the fates of transactions from the topics"
+        )
     return fates
 
 
@@ -118,15 +120,15 @@ def _resolve_fates(
     deadline: float | None = None,
 ) -> tuple[Fate, ...]:
     """Return the fates as `commit_decision` does; `codes` are final."""
-    rejected = {name: code for name, code in codes.items() if _is_rejection(code)}
-    if rejected:
-        name, code = next(iter(rejected.items()))
-        raise scope_client.rejection(name, code)
+    for name, code in codes.items():
+        if end_txn_outcome(code) is EndOutcome.FAILED:
+            action = "EndTxn of a decided transaction,"
+            raise scope_client.admin.rejection(action, name, code)
     unclear = [name for name, code in codes.items() if code]
     if not unclear:
         return ()
     fates = fates_from_codes(decided, codes, _descriptions(scope_client, unclear, deadline))
-    fates = scope_client.fate_reader(deadline).resolve_unknown(decided, fates)
+    fates = FateReader(scope_client.client, deadline).resolve_unknown(decided, fates)
     return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
 
 
@@ -144,12 +146,12 @@ def _end_all(scope_client: ScopeClient, decided: DecidedBatch) -> dict[str, int]
             responses = scope_client.commit(list(waiting.values()), deadline)
         except KafkaProdError as error:
             is_overdue = is_failing and scope_client.timer.is_overdue
-            if is_overdue or not scope_client.is_login_failed:
+            if is_overdue or scope_client.client.failures.fatal is None:
                 raise
             if not is_failing:
                 scope_client.timer.restart()
             is_failing = True
-            scope_client.retry_login()
+            scope_client.client.failures.clear()
             _LOG.warning(
                 "batch %s of %s is decided, but the login fails; the login is retried: %s",
                 decided.batch,
@@ -183,10 +185,6 @@ def _report(scope_client: ScopeClient, decided: DecidedBatch, waiting: Mapping[s
 
 def _is_unfinished(code: int) -> bool:
     return end_txn_outcome(code) is EndOutcome.RETRY
-
-
-def _is_rejection(code: int) -> bool:
-    return end_txn_outcome(code) is EndOutcome.FAILED
 
 
 def _descriptions(

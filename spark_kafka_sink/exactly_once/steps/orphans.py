@@ -28,7 +28,8 @@ from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.exactly_once.commit_outcome import is_ended
 from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision, ScopeStateOf, T_co
-from spark_kafka_sink.exactly_once.transactional_id import parse_task_id
+from spark_kafka_sink.exactly_once.steps.scope_client import ABORT_TIMEOUT_S
+from spark_kafka_sink.exactly_once.transactional_id import parse_task_id, tasks_pattern
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
@@ -125,7 +126,8 @@ def abort_own(
     if not transactions:
         return Aborted()
     try:
-        return _result(scope_client.abort(transactions))
+        deadline = scope_client.timer.deadline_in(ABORT_TIMEOUT_S)
+        return _result(scope_client.admin.end(transactions, commit=False, deadline=deadline))
     except KafkaProdError as error:
         _LOG.warning(
             "%s could not be aborted and may block readers: %s",
@@ -167,7 +169,8 @@ def abort_listed_orphans(
         while (
             orphans := _orphans(scope_client, state, given_up) - aborted.ended - aborted.left_open
         ):
-            aborted += _result(scope_client.fence_tasks(orphans))
+            deadline = scope_client.timer.deadline_in(ABORT_TIMEOUT_S)
+            aborted += _result(scope_client.admin.fence(orphans, deadline))
     except UnsupportedApiError as error:
         _LOG.debug("transactions of lost attempts cannot be listed: %s", error)
         return aborted + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
@@ -188,9 +191,11 @@ def _orphans(
     task could still begin a transaction.
     """
     states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up else ()))
+    pattern = tasks_pattern(scope_client.scope)
+    deadline = scope_client.timer.deadline_in(ABORT_TIMEOUT_S)
     tasks = [
         task
-        for listing in scope_client.list_tasks(states)
+        for listing in scope_client.admin.list(pattern, deadline, states)
         if (task := OrphanCandidate.of(listing.transactional_id)) is not None
         and (listing.state is TransactionState.ONGOING or task.nonce in given_up)
     ]

@@ -23,6 +23,7 @@ from spark_kafka_sink.exactly_once.steps.end_transactions import (
     final_fates,
 )
 from spark_kafka_sink.exactly_once.steps.torn_error import torn_error
+from spark_kafka_sink.exactly_once.task_transaction import ids_of
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind
 
 if TYPE_CHECKING:
@@ -193,10 +194,11 @@ def _append_run_outcome(
 
 def _unfinished(scope_client: ScopeClient, decided: DecidedBatch, error: KafkaProdError) -> str:
     """Return a message about another run's unfinished decision, and how to retry it."""
-    names = [transaction.transactional_id for transaction in decided.transactions]
-    servers = ",".join(scope_client.bootstrap_servers)
+    names = ids_of(decided.transactions)
+    servers = ",".join(scope_client.client.config.bootstrap_servers)
+    reason = str(error).removesuffix(".")  # Hints end with a full stop.
     return (
-        f"{scope_client.scope} was decided but could not be finished: {error}. Its transactions "
+        f"{scope_client.scope} was decided but could not be finished: {reason}. Its transactions "
         f"{listed(names, _MAX_LISTED)} block read_committed readers, and their "
         "rows are lost if they time out. To retry, write another batch with this "
         "transactionalIdPrefix, or run `kafkaprod transactions commit --prefix "

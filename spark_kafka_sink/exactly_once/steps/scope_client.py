@@ -12,15 +12,14 @@ from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome, is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.steps.call_timer import CallTimer
-from spark_kafka_sink.exactly_once.steps.fates import FateReader
 from spark_kafka_sink.exactly_once.steps.scope_log import MARKER_TIMEOUT_S, ScopeLog
 from spark_kafka_sink.exactly_once.steps.transaction_checks import check_committable
+from spark_kafka_sink.exactly_once.task_transaction import ids_of
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     abort_flag_id,
     driver_transactional_id,
     nonces_of,
-    tasks_pattern,
 )
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
@@ -29,20 +28,15 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.common.errors import BrokerUnavailableError, KafkaProdError
     from spark_kafka_sink.common.recreated_topics import WrittenTopic
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
-    from spark_kafka_sink.kafka.admin.transaction_description import (
-        ActiveProducer,
-        ListedTransaction,
-        TransactionDescription,
-    )
-    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionState
+    from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
-_ABORT_TIMEOUT_S: Final = 15.0
+ABORT_TIMEOUT_S: Final = 15.0
 """Time limit in seconds for each request of an abort; max.block.ms may be shorter."""
 _TOPIC_PAUSE_S: Final = 0.1
 _APIS: Final = (
@@ -77,33 +71,25 @@ class ScopeClient:
     ) -> None:
         self.scope = scope
         self.timer = CallTimer(client.clock, config.producer.max_block_ms / 1000, deadline)
-        self._client = client
+        self.client = client
+        self.admin = TransactionAdmin(client, acl_prefix(scope.prefix))
+        self.log = ScopeLog(client, self.admin, config.exactly_once, scope, self.timer)
         self._config = config
-        self._admin = TransactionAdmin(client, acl_prefix(scope.prefix))
-        self.log = ScopeLog(client, self._admin, config.exactly_once, scope, self.timer)
-
-    @property
-    def bootstrap_servers(self) -> tuple[str, ...]:
-        """The addresses that the client was configured with."""
-        return self._client.config.bootstrap_servers
 
     def for_scope(self, scope: Scope, deadline: float | None = None) -> ScopeClient:
         """Return the client of another scope, with the same connections.
 
         The default deadline is max.block.ms.
         """
-        return ScopeClient(self._client, self._config, scope, deadline)
+        return ScopeClient(self.client, self._config, scope, deadline)
 
-    def fence(self) -> TransactionalProducer:
-        """Begin a new epoch for this driver; earlier drivers of the scope can no longer append."""
+    def fence(self, timeout_ms: int = DRIVER_TIMEOUT_MS) -> TransactionalProducer:
+        """Begin a new epoch for this driver; earlier drivers of the scope can no longer append.
+
+        `timeout_ms` is the timeout of the transaction, by default of one append to the log.
+        """
         name = driver_transactional_id(self.scope)
-        return self._admin.init_producer_id(name, DRIVER_TIMEOUT_MS, self.timer.deadline)
-
-    def begin(self, timeout_ms: int) -> TransactionalProducer:
-        """Fence earlier drivers and begin the transaction that the tasks write to."""
-        return self._admin.init_producer_id(
-            driver_transactional_id(self.scope), timeout_ms, self.timer.deadline
-        )
+        return self.admin.init_producer_id(name, timeout_ms, self.timer.deadline)
 
     def end_epoch(self, owner: TransactionalProducer) -> None:
         """Abort the open transaction of an epoch, and end the epoch.
@@ -114,13 +100,13 @@ class ScopeClient:
         Raises:
             BrokerUnavailableError: the coordinator has not confirmed the abort.
         """
-        codes = self._admin.end([owner], commit=False, deadline=self.timer.deadline)
+        codes = self.admin.end([owner], commit=False, deadline=self.timer.deadline)
         code = codes[owner.transactional_id]
         if not is_ended(code):
-            raise self._client.unavailable_error(f"aborting {owner.transactional_id}", code)
+            raise self.client.unavailable_error(f"aborting {owner.transactional_id}", code)
         if not owner.version.bumps_epoch and end_txn_outcome(code) is not EndOutcome.FENCED:
             with suppress(FencedError):
-                self._admin.init_producer_id(
+                self.admin.init_producer_id(
                     owner.transactional_id, DRIVER_TIMEOUT_MS, self.timer.deadline, owner
                 )
 
@@ -128,33 +114,7 @@ class ScopeClient:
         self, transactions: Sequence[TransactionalProducer], deadline: float
     ) -> dict[str, int]:
         """Commit transactions in parallel; see `TransactionAdmin.end`."""
-        return self._admin.end(transactions, commit=True, deadline=deadline)
-
-    def abort(self, transactions: Sequence[TransactionalProducer]) -> dict[str, int]:
-        """Abort transactions in parallel; see `TransactionAdmin.end`."""
-        deadline = self.timer.deadline_in(_ABORT_TIMEOUT_S)
-        return self._admin.end(transactions, commit=False, deadline=deadline)
-
-    @property
-    def is_login_failed(self) -> bool:
-        """True if the client sends no requests because its login has failed."""
-        return self._client.failures.fatal is not None
-
-    def retry_login(self) -> None:
-        """Clear the login failure, so that the client retries the login."""
-        self._client.failures.clear()
-
-    def rejection(self, transactional_id: str, code: int) -> KafkaProdError:
-        """Return the error for an EndTxn that a coordinator rejects after the decision."""
-        return self._admin.rejection("EndTxn of a decided transaction,", transactional_id, code)
-
-    def unavailable_error(self, action: str, code: int | None = None) -> BrokerUnavailableError:
-        """Return the error for an action that exceeded its deadline."""
-        return self._client.unavailable_error(action, code)
-
-    def fate_reader(self, deadline: float | None = None) -> FateReader:
-        """Return a reader of the fates of transactions; see `FateReader`."""
-        return FateReader(self._client, deadline)
+        return self.admin.end(transactions, commit=True, deadline=deadline)
 
     def create_abort_flags(self, nonces: Collection[str]) -> None:
         """Create the abort flags of these plannings; raise a KafkaProdError on failure.
@@ -162,34 +122,27 @@ class ScopeClient:
         Once the flags exist, no task of these plannings begins a transaction.
         """
         for nonce in nonces:
-            deadline = self.timer.deadline_in(_ABORT_TIMEOUT_S)
+            deadline = self.timer.deadline_in(ABORT_TIMEOUT_S)
             flag = abort_flag_id(self.scope, nonce)
-            self._admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
-
-    def list_tasks(self, states: Sequence[TransactionState]) -> Sequence[ListedTransaction]:
-        """Return the transactional ids of the scope's tasks that are in one of these states."""
-        deadline = self.timer.deadline_in(_ABORT_TIMEOUT_S)
-        return self._admin.list(tasks_pattern(self.scope), deadline, states)
-
-    def fence_tasks(self, transactional_ids: Collection[str]) -> dict[str, int]:
-        """Abort tasks' open transactions; see `TransactionAdmin.fence`."""
-        return self._admin.fence(transactional_ids, self.timer.deadline_in(_ABORT_TIMEOUT_S))
-
-    def producers(
-        self, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
-        """Return the active producers of these partitions, as described by the leaders."""
-        return self._admin.describe_producers(partitions, self.timer.deadline)
+            self.admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
 
     def check_describes_producers(self) -> None:
-        """Raise an UnsupportedApiError if the decision log's leader is too old for `producers`."""
+        """Raise a ConfigError if the decision log's leader is too old for atomicBatch."""
         log = TopicPartition(self._config.exactly_once.decision_log_topic, 0)
-        self.producers((log,))
+        try:
+            self.admin.describe_producers((log,), self.timer.deadline)
+        except UnsupportedApiError as error:
+            raise ConfigError(
+                "option atomicBatch requires brokers that support DescribeProducers",
+                broker=error.broker,
+                kafka_error=error.kafka_error,
+                hint="Use Kafka 2.8 or later, or remove the option.",
+            ) from error
 
     def check_apis(self) -> None:
         """Raise a ConfigError unless the brokers support all APIs of transactions."""
-        self._client.await_metadata(self.timer.deadline)
-        for broker in self._client.brokers():
+        self.client.await_metadata(self.timer.deadline)
+        for broker in self.client.brokers():
             if not broker.is_ready:
                 continue
             version = broker.connection.transaction_version
@@ -217,11 +170,11 @@ class ScopeClient:
             return
         names = sorted({written_topic.topic for written_topic in written})
         deadline = self.timer.deadline_in(MARKER_TIMEOUT_S)
-        current = TopicAdmin(self._client).ids(names, self.timer.deadline)
+        current = TopicAdmin(self.client).ids(names, self.timer.deadline)
         # A broker may not know a new topic yet.
         while None in current.values() and self.timer.now() < deadline:
-            self._client.pause(_TOPIC_PAUSE_S, None)
-            current = TopicAdmin(self._client).ids(names, self.timer.deadline)
+            self.client.pause(_TOPIC_PAUSE_S, None)
+            current = TopicAdmin(self.client).ids(names, self.timer.deadline)
         check_current(written, current)
 
     def check_committable(
@@ -238,9 +191,8 @@ class ScopeClient:
         deadline = self.timer.deadline
         if seconds is not None:
             deadline = min(deadline, self.timer.now() + seconds)
-        ids = [transaction.transactional_id for transaction in transactions]
         flags = {abort_flag_id(self.scope, nonce) for nonce in nonces_of(transactions)}
-        described = self.describe([*ids, *flags], deadline)
+        described = self.describe([*ids_of(transactions), *flags], deadline)
         check_committable(transactions, described, self.timer.wall_ms())
         if flags.intersection(described or ()):
             raise TransactionError(
@@ -253,14 +205,16 @@ class ScopeClient:
     ) -> dict[str, TransactionDescription] | None:
         """Return the coordinators' descriptions of these ids; None if brokers predate Kafka 3.0."""
         try:
-            return self._admin.describe(ids, deadline)
+            return self.admin.describe(ids, deadline)
         except UnsupportedApiError as error:
             _LOG.debug("transactions cannot be described: %s", error)
             return None
 
-    def describe_or_empty(self, ids: Collection[str]) -> Mapping[str, TransactionDescription]:
-        """Return descriptions of these ids within max.block.ms; empty before Kafka 3.0."""
-        return self.describe(ids, self.timer.deadline) or {}
+    def describe_tasks(
+        self, tasks: Iterable[TaskTransaction]
+    ) -> Mapping[str, TransactionDescription]:
+        """Describe the tasks' transactions within max.block.ms; empty before Kafka 3.0."""
+        return self.describe(ids_of(tasks), self.timer.deadline) or {}
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import (
@@ -37,13 +36,6 @@ _UNRELIABLE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _FirstRead:
-    """The scope's latest record, as read after fencing; None if the scope had no record."""
-
-    record: DecisionRecord | None
-
-
 class ScopeLog:
     """The records of one scope, as this driver has read and appended them.
 
@@ -70,10 +62,10 @@ class ScopeLog:
         self._log = DecisionLog(client, admin, config)
         self._chunks: frozenset[int] = frozenset()
         """Numbers of the scope's chunks that this driver has read or appended."""
-        self._first: _FirstRead | None = None
-        """The record read after fencing, until an append has confirmed it."""
         self._latest: DecisionRecord | None = None
         """The scope's latest record that this driver has read after fencing, or appended."""
+        self._is_unconfirmed = False
+        """True from the read after fencing until an append has confirmed `_latest`."""
         self._previous: DecisionRecord | None = None
         """The latest record before this driver's last append."""
 
@@ -111,8 +103,8 @@ class ScopeLog:
                 "driver has fenced all earlier drivers: the batch is not decided",
                 hint=_UNRELIABLE,
             )
-        self._first = _FirstRead(record)
         self._latest = record
+        self._is_unconfirmed = True
         return record
 
     def read_and_await_markers(self, *, create: bool = False) -> decision_messages.DecisionRecords:
@@ -167,7 +159,7 @@ class ScopeLog:
             self._check_unchanged(owner)
 
         owner = self._append(owner, messages, deadline, check)
-        self._first = None
+        self._is_unconfirmed = False
         self._previous, self._latest = self._latest, record
         self._chunks = decision_messages.chunks_of(messages)
         return owner
@@ -221,10 +213,9 @@ class ScopeLog:
             BrokerUnavailableError: the read after fencing was out of date.
             TransactionError: the leader confirmed the owner's records, but does not return them.
         """
-        first = self._first
-        if first is None:
+        if not self._is_unconfirmed:
             return
-        if self.read().latest(self._scope) == first.record:
+        if self.read().latest(self._scope) == self._latest:
             if self._log.has_appended(owner):
                 return
             raise TransactionError(

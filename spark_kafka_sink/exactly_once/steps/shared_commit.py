@@ -16,11 +16,11 @@ from spark_kafka_sink.exactly_once import decision_record, decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
 from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.exactly_once.shared_transaction import check_producers, written_ranges
+from spark_kafka_sink.exactly_once.steps.fates import FateReader
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans
 from spark_kafka_sink.exactly_once.steps.recovery import recover_scope
 from spark_kafka_sink.exactly_once.steps.rejection_error import rejection_error
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
-from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,8 +57,8 @@ def begin_shared(
     state = recover_scope(scope_client, lambda _: reset, create=True)
     if scope_client.scope.kind is not ScopeKind.STREAM and not isinstance(state, NoDecision):
         return state, None
-    _check_brokers(scope_client)
-    shared = scope_client.begin(timeout_ms)
+    scope_client.check_describes_producers()
+    shared = scope_client.fence(timeout_ms)
     return recover_scope(scope_client, lambda _: reset), shared
 
 
@@ -119,28 +119,13 @@ def abort_shared(
         scope_client,
         lambda decided: write is None or not decision_rules.is_same_batch(decided, write),
     )
-    is_written = (
-        write is not None
-        and decision_rules.batch_verdict(state, write) is decision_rules.BatchVerdict.SKIP
-    )
+    is_written = write is not None and decision_rules.is_written(state, write)
     return CommitOutcome(
         status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
         batch=batch,
         aborted=0 if is_written else 1,
         superseded=is_written and _is_aborted(scope_client, results),
     )
-
-
-def _check_brokers(scope_client: ScopeClient) -> None:
-    try:
-        scope_client.check_describes_producers()
-    except UnsupportedApiError as error:
-        raise errors.ConfigError(
-            "option atomicBatch requires brokers that support DescribeProducers",
-            broker=error.broker,
-            kafka_error=error.kafka_error,
-            hint="Use Kafka 2.8 or later, or remove the option.",
-        ) from error
 
 
 def _commit(
@@ -171,7 +156,8 @@ def _commit(
     assert isinstance(step, decision_rules.Decide)
 
     def check() -> None:
-        check_producers(shared, owners, scope_client.producers(owners))
+        producers = scope_client.admin.describe_producers(owners, scope_client.timer.deadline)
+        check_producers(shared, owners, producers)
 
     if owners:
         check()
@@ -204,7 +190,7 @@ def _fenced(
     state = recover_scope(
         scope_client, lambda decided: not decision_rules.is_same_batch(decided, write)
     )
-    if decision_rules.batch_verdict(state, write) is decision_rules.BatchVerdict.SKIP:
+    if decision_rules.is_written(state, write):
         outcome = _outcome(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, superseded=_is_aborted(scope_client, results))
     raise errors.TransactionError(
@@ -222,7 +208,7 @@ def _is_aborted(scope_client: ScopeClient, results: Iterable[TaskResult]) -> boo
     """Return True if the tasks' records are followed by an abort marker."""
     tasks = [result.transaction for result in results if result.transaction is not None]
     deadline = scope_client.timer.deadline_in(scope_client.timer.max_block_s)
-    fates = scope_client.fate_reader(deadline)
+    fates = FateReader(scope_client.client, deadline)
     return bool(tasks) and fates.fate_of(tasks[0]) is decision_record.Fate.LOST
 
 
@@ -245,8 +231,4 @@ def _outcome(
     state: decision_record.ScopeState,
 ) -> CommitOutcome:
     aborted = abort_orphans(scope_client, state)
-    return CommitOutcome(
-        status=status,
-        batch=write.batch,
-        aborted=len(aborted.ended),
-    )
+    return CommitOutcome(status=status, batch=write.batch, aborted=len(aborted.ended))

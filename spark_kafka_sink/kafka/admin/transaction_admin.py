@@ -9,7 +9,7 @@ Source: ``TransactionManager``, ``KafkaAdminClient``; KIP-98, KIP-360, KIP-664, 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl, transactional_id_acl
@@ -122,19 +122,13 @@ class TransactionAdmin:
             this is the latest error code, or `ClientErrorCode.disconnected` if there was no
             response.
         """
-        return {key: result.code for key, result in self.end_all(transactions, commit, deadline)}
-
-    def end_all(
-        self, transactions: Sequence[TransactionalProducer], commit: bool, deadline: float | None
-    ) -> list[tuple[str, KeyResult[TransactionalProducer]]]:
-        """Commit or abort like `end`. Each result is the producer for the next transaction."""
         ids = [transaction.transactional_id for transaction in transactions]
         lookup = TransactionCoordinatorLookup(
             self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // IDS_PER_CONNECTION)
         )
         driver = ApiDriver(self._client, EndTxnHandler(transactions, commit=commit), ids, lookup)
-        results = _run(driver, deadline)
-        return [(name, results[name]) for name in dict.fromkeys(ids)]
+        codes = _run(driver, deadline)
+        return {name: codes[name] for name in ids}
 
     def fence(self, transactional_ids: Collection[str], deadline: float | None) -> dict[str, int]:
         """Abort open transactions with InitProducerId in parallel; return error codes like `end`.
@@ -145,9 +139,9 @@ class TransactionAdmin:
         stays open is CONCURRENT_TRANSACTIONS.
         """
         handler = InitProducerIdHandler(_FENCING_TIMEOUT_MS)
-        results = _run(ApiDriver(self._client, handler, transactional_ids), deadline)
-        codes = {key: result.code for key, result in results.items()}
-        fenced = [result.value for result in results.values() if result.value is not None]
+        driver = ApiDriver(self._client, handler, transactional_ids)
+        codes = _run(driver, deadline)
+        fenced = [result.value for result in driver.results.values() if result.value is not None]
         if still_open := self._still_open(fenced, deadline):
             codes |= self.end(still_open, commit=False, deadline=deadline)
             for left in self._still_open(still_open, deadline):
@@ -334,13 +328,9 @@ class TransactionAdmin:
         return result.value or ()
 
 
-def _run(
-    driver: ApiDriver[str, TransactionalProducer], deadline: float | None
-) -> dict[str, KeyResult[TransactionalProducer]]:
-    """Return the results by id. The result of an unfinished id has the latest error code."""
+def _run(driver: ApiDriver[str, Any], deadline: float | None) -> dict[str, int]:
+    """Return the error codes by id: the latest code of an unfinished id."""
     driver.run(deadline)
-    unsettled: dict[str, KeyResult[TransactionalProducer]] = {
-        key: KeyResult(code=ClientErrorCode.disconnected if code is None else code)
-        for key, code in driver.unsettled.items()
-    }
-    return driver.results | unsettled
+    codes = {key: result.code for key, result in driver.results.items()}
+    lost = int(ClientErrorCode.disconnected)
+    return codes | {key: lost if code is None else code for key, code in driver.unsettled.items()}

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import pytest
 
+from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
@@ -94,10 +95,10 @@ class SteppedClient(ScopeClient):
 
     breakpoint: _Breakpoint
 
-    def fence(self) -> TransactionalProducer:
+    def fence(self, timeout_ms: int = DRIVER_TIMEOUT_MS) -> TransactionalProducer:
         """See `ScopeClient`."""
         self.breakpoint.reach("before fence")
-        owner = super().fence()
+        owner = super().fence(timeout_ms)
         self.breakpoint.reach("after fence")
         return owner
 

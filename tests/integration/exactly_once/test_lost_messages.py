@@ -125,8 +125,8 @@ class _LoginFailingClient(ScopeClient):
         if self.failures % 2:
             unsent = int(ClientErrorCode.not_sent)
             return {transaction.transactional_id: unsent for transaction in transactions}
-        self._client.failures.fatal = self.error
-        self._client.pause(0.2, None)
+        self.client.failures.fatal = self.error
+        self.client.pause(0.2, None)
         raise AssertionError("the client did not raise its fatal error")
 
 

@@ -7,14 +7,18 @@ import pytest
 from spark_kafka_sink.common.errors import TornTransactionError, TransactionError
 from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
-from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator, accept_loss
+from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.exactly_once.steps.transaction_checks import MIN_LEFT_MS
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskTransaction
-from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
+from spark_kafka_sink.exactly_once.transactional_id import (
+    Scope,
+    driver_transactional_id,
+    new_nonce,
+)
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.exactly_once.planned_batch import TASKS, plan
@@ -174,10 +178,10 @@ def test_unknown_fates_are_determined_again(query: Writes) -> None:
 
 def test_query_continues_after_accept_loss(query: Writes) -> None:
     commit_partially(query)
-    with connected_scope_client(query.config, query.scope) as scope_client:
-        finished = accept_loss(scope_client)
-        with pytest.raises(TransactionError, match="torn batch"):
-            accept_loss(scope_client)
+    operator, scope_id = TransactionOperator(query.config), driver_transactional_id(query.scope)
+    finished = operator.accept_loss(scope_id)
+    with pytest.raises(TransactionError, match="torn batch"):
+        operator.accept_loss(scope_id)
     assert (finished.batch, finished.lost) == ("0", 2)
     assert query.committer.recover() == Done(QUERY, "0")
     assert query.committer.commit("1", query.tasks("1")).status is CommitStatus.COMMITTED

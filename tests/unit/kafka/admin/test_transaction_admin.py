@@ -12,8 +12,10 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     TransactionError,
 )
+from spark_kafka_sink.kafka.admin.api_driver import request_one
 from spark_kafka_sink.kafka.admin.blocking_client import MAX_IN_FLIGHT
 from spark_kafka_sink.kafka.admin.transaction_admin import MAX_CONNECTIONS, TransactionAdmin
+from spark_kafka_sink.kafka.admin.transaction_handlers import EndTxnHandler
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
@@ -118,10 +120,9 @@ def test_transaction_ends_with_the_protocol_that_it_began_with(version: int, exp
     cluster = ScriptedCoordinator()
     transaction = opened("a", TransactionVersion(version), epoch=5)
     with blocking_client(cluster) as client:
-        admin = TransactionAdmin(client)
-        ((name, ended),) = admin.end_all([transaction], True, client.deadline(10))
+        handler = EndTxnHandler([transaction], commit=True)
+        ended = request_one(client, handler, "a", client.deadline(10), "committing a")
     assert cluster.versions_of(ApiKey.END_TXN) == {expected}
-    assert name == "a"
     assert ended.value == opened("a", TransactionVersion(version), epoch=5 if version == 1 else 6)
 
 
