@@ -306,13 +306,12 @@ def with_headers(
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(own + width, out=offsets[1:])
     order = np.empty(int(offsets[-1]), np.int64)
-    base = len(entries) - len(added)
-    ends = offsets[1:].astype(np.int64)
-    for position in range(width):
-        order[ends - width + position] = base + position * count + np.arange(count)
     is_own = np.ones(len(order), np.bool_)
+    base = len(entries) - len(added)
     for position in range(width):
-        is_own[ends - width + position] = False
+        places = offsets[1:].astype(np.int64) - width + position
+        order[places] = base + position * count + np.arange(count)
+        is_own[places] = False
     order[is_own] = np.arange(base)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), entries.take(order))
 

@@ -30,7 +30,10 @@ def make_sender(context: SessionContext) -> Sender:
     partitions = PartitionStates(context.queues)
     delivery_timeout = DeliveryTimeout(client, context.state)
     outcome = SessionOutcome(
-        context.state, context.written, context.transaction_manager, report.failures
+        state=context.state,
+        written=context.written,
+        transaction_manager=context.transaction_manager,
+        statuses=report.failures,
     )
     completer = BatchCompleter(
         client=client,
@@ -98,7 +101,7 @@ def _identity_requests(
 
 def _drainer(context: SessionContext, partitions: PartitionStates) -> Drainer:
     return Drainer(
-        context.client,
+        client=context.client,
         accumulator=context.accumulator,
         queues=context.queues,
         breakers=context.breakers,

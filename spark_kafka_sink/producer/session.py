@@ -22,7 +22,7 @@ from spark_kafka_sink.producer.append.validator import RowValidator
 from spark_kafka_sink.producer.producer_id import ProducerIdentity
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.sender_assembly import make_sender
-from spark_kafka_sink.producer.session_context import SessionSettings, make_context
+from spark_kafka_sink.producer.session_context import SessionContext, SessionSettings
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -83,7 +83,7 @@ class ProducerSession:
             identity = ProducerIdentity(transactional_id=transaction.transactional_id)
         self.identity = identity or ProducerIdentity()
         self.identity.begin_session(client.config.bootstrap_servers)
-        self.context = make_context(
+        self.context = SessionContext(
             client,
             identity=self.identity,
             settings=settings or SessionSettings(),
@@ -97,14 +97,14 @@ class ProducerSession:
         self._topics = TopicMetadata(client, self.context.acls, self.context.state)
         self._partitioner = Partitioner(client.config, client.random)
         self._validator = RowValidator(
-            client.config,
+            config=client.config,
             bad_rows=self.context.bad_rows,
             dead_letter_topic=self.context.dead_letter_topic,
             topics=self._topics,
             partitioner=self._partitioner,
         )
         self._admission = AdmissionControl(
-            client,
+            client=client,
             rates=self.context.settings.throttling.rates,
             state=self.context.state,
             pool=self.context.pool,
@@ -113,7 +113,10 @@ class ProducerSession:
             topics=self._topics,
         )
         self._sticky = StickyPartitioner(
-            client, self._accumulator, self.context.queues, self.context.breakers
+            client=client,
+            accumulator=self._accumulator,
+            queues=self.context.queues,
+            breakers=self.context.breakers,
         )
         self._encoder = ChunkEncoder(client, self._accumulator)
         self._sender = make_sender(self.context)

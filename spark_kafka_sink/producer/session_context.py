@@ -58,86 +58,63 @@ class SessionSettings:
     """Formats, schema ids and subjects of the key and the value, by name, for the report."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionContext:
-    """The shared objects of one session; `dead_letter_topic` is None without one."""
-
-    client: Client
-    identity: ProducerIdentity
-    settings: SessionSettings
-    report_builder: ReportBuilder
-    written: WrittenTopics
-    events: ProducerEvents
-    listeners: BatchListeners
-    """The report and the debug events, which follow the batches."""
-    state: SessionState
-    pool: BufferPool
-    quotas: BufferQuotas
-    queues: BatchQueues
-    accumulator: Accumulator
-    bad_rows: BadRowCounter
-    dead_letter_topic: DeadLetterTopic | None
-    breakers: CircuitBreakers
-    acls: AclAdvisor
-    transaction_manager: TransactionManager | None = None
-    """None if the session does not write in a transaction."""
-
-
-def make_context(
-    client: Client,
-    *,
-    identity: ProducerIdentity,
-    settings: SessionSettings,
-    transaction: TransactionSettings | None = None,
-    executor: Executor | None = None,
-) -> SessionContext:
-    """Create the context of a new session on this client.
+    """The shared objects of a new session on a client.
 
     Raises:
         ConfigError: a transaction was requested, but the producer is not idempotent.
     """
-    config = client.config
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        identity: ProducerIdentity,
+        settings: SessionSettings,
+        transaction: TransactionSettings | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        config, throttling = client.config, settings.throttling
+        self.client = client
+        self.identity = identity
+        self.settings = settings
+        self.report_builder = _report_builder(config, settings)
+        self.written = WrittenTopics()
+        self.events = ProducerEvents(new_id(), config.debug)
+        self.listeners = BatchListeners(
+            (ReportListener(self.report_builder), *((self.events,) if config.debug else ()))
+        )
+        """The report and the debug events, which follow the batches."""
+        self.state = SessionState(client.clock, client.network.wakeup, client.check_thread)
+        self.pool = BufferPool(config, self.state, self.listeners)
+        self.quotas = BufferQuotas.of_percent(
+            throttling.buffer_share, config.buffer_memory, self.state.lock
+        )
+        self.queues = BatchQueues(self.state.lock)
+        self.accumulator = Accumulator(
+            config,
+            state=self.state,
+            pool=self.pool,
+            quotas=self.quotas,
+            queues=self.queues,
+            compressor=Compressor(config, client.clock, client.network.wakeup, executor),
+            listeners=self.listeners,
+        )
+        transaction_acl = None if transaction is None else transaction.acl
+        self.acls = AclAdvisor(client, settings.dead_letters.dead_letter_topic, transaction_acl)
+        self.bad_rows = BadRowCounter(settings.dead_letters, self.acls)
+        self.dead_letter_topic = _dead_letter_topic(settings, max_record_size(config), self.acls)
+        """None if dead letters are not written."""
+        self.breakers = CircuitBreakers(throttling)
+        self.transaction_manager = _transaction_manager(client, identity, transaction, self.acls)
+        """None if the session does not write in a transaction."""
+
+
+def _report_builder(config: ProducerConfig, settings: SessionSettings) -> ReportBuilder:
     client_id = config.client_id or settings.client_id or DEFAULT_CLIENT_ID
     options = (*config.pipeline(), *settings.arrow_batch_limits, *settings.formats)
-    transaction_acl = None if transaction is None else transaction.acl
-    acls = AclAdvisor(client, settings.dead_letters.dead_letter_topic, transaction_acl)
-    events = ProducerEvents(new_id(), config.debug)
-    report = ReportBuilder(
-        tuple(sorted((*options, ("client.id", client_id)))), dry_run=settings.dry_run
-    )
-    listeners = BatchListeners((ReportListener(report), *((events,) if config.debug else ())))
-    state = SessionState(client.clock, client.network.wakeup, client.check_thread)
-    pool, queues = BufferPool(config, state, listeners), BatchQueues(state.lock)
-    quotas = BufferQuotas.of_percent(
-        settings.throttling.buffer_share, config.buffer_memory, state.lock
-    )
-    return SessionContext(
-        client=client,
-        identity=identity,
-        settings=settings,
-        report_builder=report,
-        written=WrittenTopics(),
-        events=events,
-        listeners=listeners,
-        state=state,
-        pool=pool,
-        quotas=quotas,
-        queues=queues,
-        accumulator=Accumulator(
-            config,
-            state=state,
-            pool=pool,
-            quotas=quotas,
-            queues=queues,
-            compressor=Compressor(config, client.clock, client.network.wakeup, executor),
-            listeners=listeners,
-        ),
-        bad_rows=BadRowCounter(settings.dead_letters, acls),
-        dead_letter_topic=_dead_letter_topic(settings, max_record_size(config), acls),
-        breakers=CircuitBreakers(settings.throttling),
-        acls=acls,
-        transaction_manager=_transaction_manager(client, identity, transaction, acls),
-    )
+    named = tuple(sorted((*options, ("client.id", client_id))))
+    return ReportBuilder(named, dry_run=settings.dry_run)
 
 
 def max_record_size(config: ProducerConfig) -> int:

@@ -8,6 +8,7 @@ KAFKA-17754.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -82,6 +83,7 @@ class AddPartitionsHandler(CoordinatorHandler[None]):
         return KeyResult(code=only([*read_partition_errors(outcome.response).values()], outcome))
 
 
+@dataclass(frozen=True, eq=False)
 class ProduceHandler(LeaderHandler[int]):
     """Appends a batch to a partition; the result is the first offset of the batch.
 
@@ -96,31 +98,22 @@ class ProduceHandler(LeaderHandler[int]):
         unknown_topic_retry_s: seconds for which an unknown topic is looked up again.
     """
 
+    client: BlockingClient
+    batch: Sequence[Buffer]
+    producer: TransactionalProducer | None = None
+    acks: int = _ALL
+    unknown_topic_retry_s: float = _UNKNOWN_TOPIC_RETRY_S
     api = ApiKey.PRODUCE
     retriable_codes = LeaderHandler.retriable_codes | error_codes.COORDINATOR_ERRORS
 
-    def __init__(
-        self,
-        client: BlockingClient,
-        batch: Sequence[Buffer],
-        producer: TransactionalProducer | None = None,
-        acks: int = _ALL,
-        unknown_topic_retry_s: float = _UNKNOWN_TOPIC_RETRY_S,
-    ) -> None:
-        self._client = client
-        self._batch = batch
-        self._producer = producer
-        self._acks = acks
-        self._unknown_topic_retry_s = unknown_topic_retry_s
-
     def lookup(self, client: BlockingClient) -> Lookup[TopicPartition]:
         """See `ApiHandler`."""
-        return LeaderLookup(client, self._unknown_topic_retry_s)
+        return LeaderLookup(client, self.unknown_topic_retry_s)
 
     def max_version(self, keys: Sequence[TopicPartition]) -> int | None:
         """See `ApiHandler`."""
         max_version = (
-            None if self._producer is None else self._producer.version.max_version(ApiKey.PRODUCE)
+            None if self.producer is None else self.producer.version.max_version(ApiKey.PRODUCE)
         )
         has_id = self._topic(keys[0]).topic_id is not None
         return max_version if max_version is not None or has_id else PRODUCE_WITH_TOPIC_IDS - 1
@@ -131,15 +124,15 @@ class ProduceHandler(LeaderHandler[int]):
 
     def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
         """See `ApiHandler`."""
-        size = sum(memoryview(part).nbytes for part in self._batch)
-        data = produce.PartitionData(keys[0].partition, self._batch, size)
+        size = sum(memoryview(part).nbytes for part in self.batch)
+        data = produce.PartitionData(keys[0].partition, self.batch, size)
         topic = self._topic(keys[0])
         return produce.produce_body(
             version,
             [produce.TopicData(topic.name, topic.topic_id, [data])],
-            transactional_id=self._producer.transactional_id if self._producer else None,
-            acks=self._acks,
-            timeout_ms=self._client.config.request_timeout_ms,
+            transactional_id=self.producer.transactional_id if self.producer else None,
+            acks=self.acks,
+            timeout_ms=self.client.config.request_timeout_ms,
         )
 
     def result(self, key: TopicPartition, outcome: RequestOutcome) -> KeyResult[int]:  # noqa: ARG002
@@ -153,7 +146,7 @@ class ProduceHandler(LeaderHandler[int]):
         )
 
     def _topic(self, topic_partition: TopicPartition) -> Any:
-        return self._client.cluster.topics[topic_partition.topic]
+        return self.client.cluster.topics[topic_partition.topic]
 
 
 class UnclearFenceError(FencedError):

@@ -78,50 +78,43 @@ class Fetched:
     by_id: bool
 
 
+@dataclass(frozen=True, eq=False)
 class FetchHandler(LeaderHandler[Fetched]):
     """Fetches from a partition once; waits at most `wait_ms` milliseconds for data."""
 
+    client: BlockingClient
+    start: FetchFrom
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    wait_ms: int = 0
     api = ApiKey.FETCH
     retriable_codes = LeaderHandler.retriable_codes | {ErrorCode.throttling_quota_exceeded}
     lookup_codes = LeaderHandler.lookup_codes - TOPIC_RECREATED
 
-    def __init__(
-        self,
-        client: BlockingClient,
-        start: FetchFrom,
-        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-        wait_ms: int = 0,
-    ) -> None:
-        self._client = client
-        self._from = start
-        self._isolation = isolation
-        self._wait = timedelta(milliseconds=wait_ms)
-
     def max_version(self, keys: Sequence[TopicPartition]) -> int | None:
         """See `ApiHandler`."""
-        return None if topic_id_of(self._client, keys[0]) is not None else FETCH_WITH_TOPIC_IDS - 1
+        return None if topic_id_of(self.client, keys[0]) is not None else FETCH_WITH_TOPIC_IDS - 1
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         (key,) = keys
         partition = {
             "partition": key.partition,
-            "current_leader_epoch": leader_epoch(self._client, key),
-            "fetch_offset": self._from.offset,
-            "last_fetched_epoch": self._from.last_epoch,
+            "current_leader_epoch": leader_epoch(self.client, key),
+            "fetch_offset": self.start.offset,
+            "last_fetched_epoch": self.start.last_epoch,
             "partition_max_bytes": _FETCH_BYTES,
         }
         topic = {
             "topic": key.topic,
-            "topic_id": topic_id_of(self._client, key),
+            "topic_id": topic_id_of(self.client, key),
             "partitions": [partition],
         }
         return {
             "replica_id": CONSUMER,
-            "max_wait": self._wait,
-            "min_bytes": 1 if self._wait else 0,
+            "max_wait": timedelta(milliseconds=self.wait_ms),
+            "min_bytes": 1 if self.wait_ms else 0,
             "max_bytes": _FETCH_BYTES,
-            "isolation_level": int(self._isolation),
+            "isolation_level": int(self.isolation),
             "topics": [topic],
         }
 

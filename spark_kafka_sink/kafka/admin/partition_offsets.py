@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ class IsolationLevel(IntEnum):
     READ_COMMITTED = 1
 
 
+@dataclass(frozen=True, eq=False)
 class ListOffsetsHandler(LeaderHandler[int]):
     """Returns the first offset of a partition, or the offset at which readers must stop.
 
@@ -39,29 +41,22 @@ class ListOffsetsHandler(LeaderHandler[int]):
         isolation: the isolation level.
     """
 
+    client: BlockingClient
+    timestamp: int
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     api = ApiKey.LIST_OFFSETS
-
-    def __init__(
-        self,
-        client: BlockingClient,
-        timestamp: int,
-        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-    ) -> None:
-        self._client = client
-        self._timestamp = timestamp
-        self._isolation = isolation
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         (key,) = keys
         partition = {
             "partition_index": key.partition,
-            "current_leader_epoch": leader_epoch(self._client, key),
-            "timestamp": self._timestamp,
+            "current_leader_epoch": leader_epoch(self.client, key),
+            "timestamp": self.timestamp,
         }
         return {
             "replica_id": CONSUMER,
-            "isolation_level": int(self._isolation),
+            "isolation_level": int(self.isolation),
             "topics": [{"name": key.topic, "partitions": [partition]}],
         }
 

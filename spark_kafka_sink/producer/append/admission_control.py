@@ -7,6 +7,7 @@ quotas have room.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,29 +41,22 @@ MAX_CHUNK_BYTES = 4 << 20
 CHUNKS_PER_BUFFER = 8
 
 
+@dataclass(kw_only=True, eq=False)
 class AdmissionControl:
     """Delays the chunks of one session to enforce rate limits and quotas; writer thread only."""
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        rates: RateLimits,
-        state: SessionState,
-        pool: BufferPool,
-        quotas: BufferQuotas,
-        breakers: CircuitBreakers,
-        topics: TopicMetadata,
-    ) -> None:
-        self._client = client
-        self._config = config = client.config
-        self._breakers = breakers
-        self._state = state
-        self._pool = pool
-        self._quotas = quotas
-        self._topics = topics
-        self._limiter = RateLimiter(rates, client.clock.monotonic())
-        quota = (self._quotas.limit or config.buffer_memory) // PARTITION_QUOTA_DIVISOR
+    client: Client
+    rates: RateLimits
+    state: SessionState
+    pool: BufferPool
+    quotas: BufferQuotas
+    breakers: CircuitBreakers
+    topics: TopicMetadata
+
+    def __post_init__(self) -> None:
+        config = self.client.config
+        self._limiter = RateLimiter(self.rates, self.client.clock.monotonic())
+        quota = (self.quotas.limit or config.buffer_memory) // PARTITION_QUOTA_DIVISOR
         size = min(MAX_CHUNK_BYTES, config.buffer_memory // CHUNKS_PER_BUFFER, quota // 2)
         self._chunk_rows, self._chunk_bytes = self._limiter.max_chunk(MAX_INT, max(1, size))
 
@@ -71,11 +65,11 @@ class AdmissionControl:
 
         The result includes UNASSIGNED if it contains all partitions that have a leader.
         """
-        now = self._client.clock.monotonic()
+        now = self.client.clock.monotonic()
         breaker_open = {
             number
             for number, leader in enumerate(topic.leaders)
-            if self._breakers.is_open(TopicPartition(topic.name, number), leader, now)
+            if self.breakers.is_open(TopicPartition(topic.name, number), leader, now)
         }
         if breaker_open and breaker_open.issuperset(topic.led_partitions):
             breaker_open.add(UNASSIGNED)
@@ -98,23 +92,23 @@ class AdmissionControl:
     def _reserve(self, chunk: Chunk) -> AdmittedChunk:
         """Wait for the rate limits and for buffer space, and charge the chunk to the buffer."""
         while True:
-            self._limiter.refill(self._client.clock.monotonic(), self._breakers.ramp)
+            self._limiter.refill(self.client.clock.monotonic(), self.breakers.ramp)
             wait = self._limiter.seconds_until_due
             if not wait:
                 break
-            self._state.wait_for(lambda: False, wait)
+            self.state.wait_for(lambda: False, wait)
         self._limiter.acquire(len(chunk), chunk.size)
-        if not self._pool.fits(chunk.size):
+        if not self.pool.fits(chunk.size):
             # Batches are not sent, and free no memory, while their topic is unknown.
-            self._topics.finish_waiting()
-        self._pool.reserve(chunk.size)
+            self.topics.finish_waiting()
+        self.pool.reserve(chunk.size)
         return AdmittedChunk(chunk.rows, chunk.topics, chunk.sizes, self.admission_of(chunk))
 
     def admission_of(self, chunk: Chunk) -> Admission:
         """Return the partitions that currently do not accept rows of the chunk."""
-        self._quotas.add_topics(chunk.topics)
+        self.quotas.add_topics(chunk.topics)
         breaker_open = {}
-        if self._breakers.has_breakers:
+        if self.breakers.has_breakers:
             breaker_open = {topic.name: self.find_open_breakers(topic) for topic in chunk.topics}
         return Admission(breaker_open, self._full(chunk.size))
 
@@ -136,7 +130,7 @@ class AdmissionControl:
         def blocked_now() -> NDArray[np.bool_] | None:
             return chunk.route.rows_of(self._full(chunk.size))
 
-        if not self._pool.wait_for_room(lambda: blocked_now() is None, chunk.size):
+        if not self.pool.wait_for_room(lambda: blocked_now() is None, chunk.size):
             # By now, more partitions may be below their quota.
             blocked = blocked_now()
             if blocked is not None:
@@ -145,17 +139,17 @@ class AdmissionControl:
         yield chunk
 
     def _full(self, size: int) -> Mapping[str, Collection[int]]:
-        return self._quotas.full(size, self._client.metadata.cluster)
+        return self.quotas.full(size, self.client.metadata.cluster)
 
     def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
-        held = self._quotas.charged_bytes(TopicPartition(topic.name, partition))
-        cluster = self._client.metadata.cluster
+        held = self.quotas.charged_bytes(TopicPartition(topic.name, partition))
+        cluster = self.client.metadata.cluster
         leader = cluster.nodes.get(cluster.leader(topic.name, partition))
         return BufferTimeoutError(
             f"no buffer space for the partition or its broker within max.block.ms = "
-            f"{self._config.max_block_ms}: bufferShare limits a broker to {self._quotas.limit:,} "
-            f"bytes and a partition to half of that; {held:,} bytes of this partition are not yet "
-            "acknowledged",
+            f"{self.client.config.max_block_ms}: bufferShare limits a broker to "
+            f"{self.quotas.limit:,} bytes and a partition to half of that; {held:,} bytes of this "
+            "partition are not yet acknowledged",
             topic=topic.name,
             partition=partition,
             broker=None if leader is None else str(leader),

@@ -15,7 +15,7 @@ Source: ``BuiltInPartitioner`` (KIP-480, KIP-794).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop
 from math import log
 from typing import TYPE_CHECKING
@@ -78,22 +78,18 @@ def draw_order(
         yield heappop(times)[1]
 
 
+@dataclass(kw_only=True, eq=False)
 class StickyPartitioner:
     """Chooses the current partition of each topic for rows without a key; writer thread only."""
 
-    def __init__(
-        self,
-        client: Client,
-        accumulator: Accumulator,
-        queues: BatchQueues,
-        breakers: CircuitBreakers,
-    ) -> None:
-        self._client = client
-        self._breakers = breakers
-        self._accumulator = accumulator
-        self._queues = queues
-        self._adaptive = client.config.partitioner_adaptive_partitioning_enable
-        self._batch_size = client.config.batch_size
+    client: Client
+    accumulator: Accumulator
+    queues: BatchQueues
+    breakers: CircuitBreakers
+
+    def __post_init__(self) -> None:
+        self._adaptive = self.client.config.partitioner_adaptive_partitioning_enable
+        self._batch_size = self.client.config.batch_size
         self._current: dict[str, int] = {}
 
     def assign(self, route: Route, sizes: NDArray[np.int64], admission: Admission) -> Route:
@@ -106,16 +102,16 @@ class StickyPartitioner:
         """
         counts = list(_count_unassigned(route))
         with_assigned = {topic.name for topic, _, assigned in counts if assigned}
-        self._accumulator.add_assigned_topics(with_assigned)
+        self.accumulator.add_assigned_topics(with_assigned)
         sent = [topic.name for topic, _, assigned in counts if not assigned]
         if sent and self._adaptive:
-            self._accumulator.remove_sent_topics(sent)
+            self.accumulator.remove_sent_topics(sent)
         indexes = [
             index
             for index, (topic, missing, _) in enumerate(counts)
             if missing
             and topic.partition_count
-            and (not self._adaptive or self._accumulator.needs_partition(topic.name))
+            and (not self._adaptive or self.accumulator.needs_partition(topic.name))
         ]
         if not indexes:
             return route
@@ -146,19 +142,19 @@ class StickyPartitioner:
         """Yield partitions and the bytes left in their batches, the current partition first."""
         partitions = self._partitions(topic, admission)
         current = self._current.get(topic.name, UNASSIGNED)
-        if current in partitions and self._accumulator.open_batch(
+        if current in partitions and self.accumulator.open_batch(
             TopicPartition(topic.name, current)
         ):
             yield current, self._room(topic, current)
         while True:
             for partition in draw_order(
-                partitions, self._queued(topic, partitions), self._client.random
+                partitions, self._queued(topic, partitions), self.client.random
             ):
                 yield partition, self._room(topic, partition)
 
     def _room(self, topic: TopicInfo, partition: int) -> int:
-        batch = self._accumulator.open_batch(TopicPartition(topic.name, partition))
-        largest = self._client.batch_size_limits.of(topic.name, self._client.clock.monotonic())
+        batch = self.accumulator.open_batch(TopicPartition(topic.name, partition))
+        largest = self.client.batch_size_limits.of(topic.name, self.client.clock.monotonic())
         return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
 
     def _partitions(self, topic: TopicInfo, admission: Admission) -> list[int]:
@@ -169,7 +165,7 @@ class StickyPartitioner:
         leaders = {
             number: leader for number, leader in enumerate(topic.leaders) if leader != NO_LEADER
         }
-        led = available_partitions(leaders, self._breakers.unavailable) or list(
+        led = available_partitions(leaders, self.breakers.unavailable) or list(
             range(topic.partition_count)
         )
         avoided = set(admission.breaker_open.get(topic.name, ()))
@@ -180,7 +176,7 @@ class StickyPartitioner:
     def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:
         if not self._adaptive:
             return None
-        lengths = self._queues.lengths(topic.name)
+        lengths = self.queues.lengths(topic.name)
         return [lengths[partition] for partition in partitions]
 
 

@@ -8,6 +8,7 @@ Source: Kafka Connect's error handling (KIP-298).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,24 +33,18 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import Rows
 
 
+@dataclass(kw_only=True, eq=False)
 class RowValidator:
     """Validates the rows of a session, chunk by chunk; writer thread only."""
 
-    def __init__(
-        self,
-        config: ProducerConfig,
-        *,
-        bad_rows: BadRowCounter,
-        dead_letter_topic: DeadLetterTopic | None,
-        topics: TopicMetadata,
-        partitioner: Partitioner,
-    ) -> None:
-        self._bad_rows = bad_rows
-        self._dead_letter_topic = dead_letter_topic
-        self._config = config
-        self._largest = max_record_size(config)
-        self._topics = topics
-        self._partitioner = partitioner
+    config: ProducerConfig
+    bad_rows: BadRowCounter
+    dead_letter_topic: DeadLetterTopic | None
+    topics: TopicMetadata
+    partitioner: Partitioner
+
+    def __post_init__(self) -> None:
+        self._largest = max_record_size(self.config)
 
     def validate(self, rows: Rows) -> list[Chunk]:
         """Return chunks of rows that can be written: dead letters of bad rows, then the good rows.
@@ -58,7 +53,7 @@ class RowValidator:
             KafkaProdError: a row cannot be written, and errors are not tolerated.
         """
         sizes = size_bounds(rows.columns)
-        if self._bad_rows.policy.is_tolerant:
+        if self.bad_rows.policy.is_tolerant:
             return self._reject_bad_rows(rows, sizes)
         return self._writable(Chunk(rows, self._resolve_topics(rows), sizes))
 
@@ -70,19 +65,19 @@ class RowValidator:
         Raises:
             DeliveryError: errors.maxRatio is reached.
         """
-        self._bad_rows.add(rows, errors)
-        if self._dead_letter_topic is None:
+        self.bad_rows.add(rows, errors)
+        if self.dead_letter_topic is None:
             return []
         bad = np.flatnonzero(errors)
-        letters = self._dead_letter_topic.to_dead_letters(rows.select(bad), errors[bad])
-        topics = self._topics.await_topics(letters.topics)
+        letters = self.dead_letter_topic.to_dead_letters(rows.select(bad), errors[bad])
+        topics = self.topics.await_topics(letters.topics)
         return self._writable(Chunk(letters, topics, size_bounds(letters.columns)))
 
     def _reject_bad_rows(self, rows: Rows, sizes: NDArray[np.int64]) -> list[Chunk]:
-        self._bad_rows.count_rows(len(rows))
-        results = self._topics.await_topics_or_errors(rows.topics)
-        if out_of_range(rows, results) is not None and self._topics.refresh_and_wait():
-            results = self._topics.await_topics_or_errors(rows.topics)
+        self.bad_rows.count_rows(len(rows))
+        results = self.topics.await_topics_or_errors(rows.topics)
+        if out_of_range(rows, results) is not None and self.topics.refresh_and_wait():
+            results = self.topics.await_topics_or_errors(rows.topics)
         errors = find_row_errors(rows, sizes, results, self._largest - HEADER_SIZE)
         letters: list[Chunk] = []
         if errors is not None:
@@ -97,14 +92,14 @@ class RowValidator:
 
     def _resolve_topics(self, rows: Rows) -> tuple[TopicInfo, ...]:
         """Return the rows' topics; wait for unknown ones only if the rows need their partitions."""
-        if self._partitioner.may_choose_later(rows):
-            topics = self._topics.cached_topics(rows.topics)
+        if self.partitioner.may_choose_later(rows):
+            topics = self.topics.cached_topics(rows.topics)
             # Resolve the topics last, so that topics deleted during the wait are rejected.
-            self._topics.start_waiting(rows.topics)
+            self.topics.start_waiting(rows.topics)
             return topics
-        topics = self._topics.await_topics(rows.topics)
-        if out_of_range(rows, topics) is not None and self._topics.refresh_and_wait():
-            topics = self._topics.await_topics(rows.topics)
+        topics = self.topics.await_topics(rows.topics)
+        if out_of_range(rows, topics) is not None and self.topics.refresh_and_wait():
+            topics = self.topics.await_topics(rows.topics)
         return topics
 
     def _writable(self, chunk: Chunk) -> list[Chunk]:
@@ -116,10 +111,10 @@ class RowValidator:
         return [chunk]
 
     def _too_large_error(self, chunk: Chunk, row: int) -> RecordTooLargeError:
-        route = self._partitioner.assign(chunk.rows, chunk.topics)
+        route = self.partitioner.assign(chunk.rows, chunk.topics)
         topic, partition = route.target(int(route.targets[row]))
         limit = self._largest
-        by_size = limit == self._config.max_request_size
+        by_size = limit == self.config.max_request_size
         name = "max.request.size" if by_size else "buffer.memory"
         also = " (and the topic's max.message.bytes)" if by_size else ""
         return RecordTooLargeError(

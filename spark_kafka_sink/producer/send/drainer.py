@@ -90,29 +90,22 @@ class DrainResult:
         self._taken.add(state.topic_partition)
 
 
+@dataclass(kw_only=True, eq=False)
 class Drainer:
     """Selects the batches for each Produce request in a session; sender thread only."""
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        accumulator: Accumulator,
-        queues: BatchQueues,
-        breakers: CircuitBreakers,
-        partitions: PartitionStates,
-        transaction_manager: TransactionManager | None,
-    ) -> None:
-        self._client = client
-        self._network = client.network
-        self._metadata = client.metadata
-        self._config = client.config
-        self._accumulator = accumulator
-        self._queues = queues
-        self._breakers = breakers
-        self._partitions = partitions
-        self._transaction_manager = transaction_manager
-        self._slow_after = client.config.request_timeout_ms / 1000 * _SLOW
+    client: Client
+    accumulator: Accumulator
+    queues: BatchQueues
+    breakers: CircuitBreakers
+    partitions: PartitionStates
+    transaction_manager: TransactionManager | None
+
+    def __post_init__(self) -> None:
+        self._network = self.client.network
+        self._metadata = self.client.metadata
+        self._config = self.client.config
+        self._slow_after = self._config.request_timeout_ms / 1000 * _SLOW
         self._snapshot: ClusterSnapshot | None = None
         self._leader_cache: dict[str, dict[int, int]] = {}
         """Leaders by topic and partition, from the metadata snapshot `_snapshot`."""
@@ -120,8 +113,8 @@ class Drainer:
     def drain(self, now: float) -> DrainResult:
         """Return the batches of the next request to each broker that is ready for a request."""
         cluster = self._metadata.cluster
-        self._breakers.set_unavailable(self._unavailable_brokers(now))
-        queues = self._queues.waiting(self._partitions.with_retries())
+        self.breakers.set_unavailable(self._unavailable_brokers(now))
+        queues = self.queues.waiting(self.partitions.with_retries())
         if not queues:
             return DrainResult({}, now)
         waiting = [(queue, self._leaders_of_topic(cluster, queue.topic)) for queue in queues]
@@ -169,13 +162,13 @@ class Drainer:
         in_flight = self._network.in_flight(node_id)
         if in_flight >= self._config.max_in_flight or self._network.broker(node_id).is_writing:
             return 0  # a queued request would use up request.timeout.ms
-        if not self._breakers.may_send(node_id, in_flight > 0, now):
+        if not self.breakers.may_send(node_id, in_flight > 0, now):
             return 0
-        if self._breakers.is_probing(node_id, now):
+        if self.breakers.is_probing(node_id, now):
             return _ONE_BATCH_ONLY
         if self._is_slow(node_id, now):
             return self._config.max_request_size
-        return self._client.request_size_limit.at(now)
+        return self.client.request_size_limit.at(now)
 
     def _is_slow(self, node_id: int, now: float) -> bool:
         """Return True if a broker responds so slowly that larger requests might time out."""
@@ -205,20 +198,20 @@ class Drainer:
         """
         if not result.fits(topic_partition, leader):
             return leader in result.requests
-        state = self._partitions.of(topic_partition)
+        state = self.partitions.of(topic_partition)
         if not self._may_send(state, result):
             return False
         batch = state.next_retry(leader, result.now)
         is_retry = batch is not None
         if batch is None and state.may_send_new(leader, result.now):
-            batch = self._queues.head(topic_partition)
+            batch = self.queues.head(topic_partition)
         if batch is None:
             return False
         if not result.fits(topic_partition, leader, batch.size):
             result.close(leader)
             return True
         self._add(state, batch, leader, result, is_retry=is_retry)
-        return self._queues.head(topic_partition) is not None
+        return self.queues.head(topic_partition) is not None
 
     def _may_send(self, state: PartitionState, result: DrainResult) -> bool:
         """Return True if batches may be sent to the partition.
@@ -228,12 +221,12 @@ class Drainer:
         if state.can_renumber:
             result.to_renumber[state.topic_partition] = state
             return False
-        if self._transaction_manager is not None and not self._transaction_manager.may_send_to(
+        if self.transaction_manager is not None and not self.transaction_manager.may_send_to(
             state.topic_partition
         ):
             result.new_partitions.append(state.topic_partition)
             return False
-        return self._breakers.may_send(state.topic_partition, state.is_busy, result.now)
+        return self.breakers.may_send(state.topic_partition, state.is_busy, result.now)
 
     def _add(
         self,
@@ -246,9 +239,9 @@ class Drainer:
     ) -> None:
         """Add a batch to the request for the partition's leader."""
         if is_retry:
-            self._queues.move_to_end(state.topic_partition)
+            self.queues.move_to_end(state.topic_partition)
         else:
-            self._accumulator.drain(batch, state.topic_partition)
+            self.accumulator.drain(batch, state.topic_partition)
         state.mark_sent(batch, leader)
         result.add(state, batch, leader)
 
@@ -261,29 +254,29 @@ class Drainer:
 
         Return True if more may be sent in the next request.
         """
-        head = self._queues.head(unassigned)
+        head = self.queues.head(unassigned)
         if head is None:
             return False
         brokers = set(leaders.values())
         if result.is_full(brokers, head.size):
             return not result.requests.keys().isdisjoint(brokers)
         partitions = self._partitions_in_draw_order(unassigned.topic, leaders, result)
-        transaction_manager = self._transaction_manager
-        if transaction_manager is not None and transaction_manager.adds_partitions:
-            ready = self._queues.ready_count(unassigned)
-            partitions = transaction_manager.partitions_for_batches(
+        transaction_manager = self.transaction_manager
+        if transaction_manager is not None and transaction_manager.version.needs_add_partitions:
+            ready = self.queues.ready_count(unassigned)
+            partitions = transaction_manager.partitions.for_batches(
                 unassigned.topic,
                 partitions,
                 ready,
-                lambda: self._queues.head(unassigned),
+                lambda: self.queues.head(unassigned),
                 result.new_partitions,
             )
         for partition in partitions:
             self._assign_partition(head, partition, leaders[partition], result)
-            head = self._queues.head(unassigned)
+            head = self.queues.head(unassigned)
             if head is None:
                 # Rows with a partition might be waiting for these batches to be drained.
-                return self._accumulator.needs_partition(unassigned.topic)
+                return self.accumulator.needs_partition(unassigned.topic)
             if result.is_full(brokers, head.size):
                 break
         return not result.requests.keys().isdisjoint(brokers)
@@ -295,14 +288,14 @@ class Drainer:
         room, taken = result.room, result.partitions_of(topic)
         partitions = [
             partition
-            for partition in available_partitions(leaders, self._breakers.unavailable)
+            for partition in available_partitions(leaders, self.breakers.unavailable)
             if room[leaders[partition]] > 0 and partition not in taken
         ]
         loads = None
         if self._config.partitioner_adaptive_partitioning_enable:
-            counts = self._partitions.unacknowledged(topic)
+            counts = self.partitions.unacknowledged(topic)
             loads = [counts[partition] for partition in partitions]
-        return draw_order(partitions, loads, self._client.random)
+        return draw_order(partitions, loads, self.client.random)
 
     def _assign_partition(
         self, batch: ProducerBatch, partition: int, leader: int, result: DrainResult
@@ -311,9 +304,9 @@ class Drainer:
         topic_partition = TopicPartition(batch.topic_partition.topic, partition)
         if not result.fits(topic_partition, leader, batch.size):
             return
-        if not self._accumulator.may_assign(batch, topic_partition, self._metadata.cluster):
+        if not self.accumulator.may_assign(batch, topic_partition, self._metadata.cluster):
             return
-        state = self._partitions.of(topic_partition)
+        state = self.partitions.of(topic_partition)
         if self._may_send(state, result) and state.may_send_new(leader, result.now):
             self._add(state, batch, leader, result)
 

@@ -50,7 +50,7 @@ class IdentityRequests:
         if transaction_manager is None:
             return
         if transaction_manager.must_abort and not self.outcome.has_failed:
-            self.outcome.fail(cancelled_error(transaction_manager.transactional_id))
+            self.outcome.fail(cancelled_error(transaction_manager.settings.transactional_id))
         try:
             transaction_manager.maybe_send(now, has_records=self.accumulator.has_batches)
         except KafkaProdError as error:
@@ -59,7 +59,7 @@ class IdentityRequests:
     def add_partitions(self, partitions: Collection[TopicPartition], now: float) -> None:
         """Add partitions to the transaction, if there are any."""
         if self.transaction_manager is not None and partitions:
-            self.transaction_manager.request_partitions(partitions)
+            self.transaction_manager.partitions.request(partitions)
             self.advance_transaction(now)
 
     def complete(self, completion: Completion, now: float) -> None:

@@ -55,11 +55,11 @@ def produce_request(
     cap = None if has_ids else PRODUCE_WITH_TOPIC_IDS - 1
     transactional_id = None
     if transaction_manager is not None:
-        transactional_id = transaction_manager.transactional_id
+        transactional_id = transaction_manager.settings.transactional_id
         cap = transaction_manager.version.max_version(ApiKey.PRODUCE) or cap
     version = connection.version(ApiKey.PRODUCE, cap)
     if transaction_manager is not None and not (
-        transaction_manager.adds_partitions or version >= PRODUCE_ADDS_PARTITIONS
+        transaction_manager.version.needs_add_partitions or version >= PRODUCE_ADDS_PARTITIONS
     ):
         raise ProtocolError(
             f"the cluster has finalized transaction.version 2, but this broker supports only "

@@ -8,6 +8,7 @@ Sender thread only.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.recreated_topics import recreated_topic_error
@@ -26,29 +27,23 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 
+@dataclass(kw_only=True, eq=False)
 class SessionOutcome:
     """Records whether a session has failed, and what it has written.
 
     Args:
-        state: tells the writer that the session has failed.
+        state: receives the error that ends the session, and wakes the writer.
         written: receives the topics with acknowledged records.
         transaction_manager: the session's transaction; None if the session has none.
         statuses: returns the delivery statuses of the failed records.
     """
 
-    def __init__(
-        self,
-        state: SessionState,
-        written: WrittenTopics,
-        transaction_manager: TransactionManager | None,
-        statuses: Callable[[], tuple[PartitionStatus, ...]],
-    ) -> None:
-        self._state = state
-        self._written = written
-        self._transaction_manager = transaction_manager
-        self._statuses = statuses
-        self._failure: KafkaProdError | None = None
-        """The first permanent failure; `add_statuses` adds the delivery statuses."""
+    state: SessionState
+    written: WrittenTopics
+    transaction_manager: TransactionManager | None
+    statuses: Callable[[], tuple[PartitionStatus, ...]]
+    _failure: KafkaProdError | None = field(default=None, init=False)
+    """The first permanent failure; `add_statuses` adds the delivery statuses."""
 
     @property
     def has_failed(self) -> bool:
@@ -58,36 +53,36 @@ class SessionOutcome:
     @property
     def is_transactional(self) -> bool:
         """True if the session writes in a transaction."""
-        return self._transaction_manager is not None
+        return self.transaction_manager is not None
 
     def fail(self, error: KafkaProdError) -> None:
         """Store the first permanent failure, which ends the session."""
-        self._state.expect_error()
+        self.state.expect_error()
         if self._failure is not None:
             return
         self._failure = error
-        if self._transaction_manager is not None:
-            self._transaction_manager.fail(error)
+        if self.transaction_manager is not None:
+            self.transaction_manager.fail(error)
 
     def expect_error(self) -> None:
         """Make flush wait for the session's error, because a batch has failed."""
-        self._state.expect_error()
+        self.state.expect_error()
 
     @property
     def unreported_failure(self) -> KafkaProdError | None:
         """The failure, until the session ends with it; None if there is none."""
-        return self._failure if self._state.error is None else None
+        return self._failure if self.state.error is None else None
 
     def add_statuses(self) -> None:
         """Add the delivery statuses of the failed records to the failure."""
         if self._failure is not None:
-            self._failure.statuses = self._statuses()
+            self._failure.statuses = self.statuses()
 
     def crash(self, error: KafkaProdError) -> None:
         """End the session immediately, because the sender has crashed."""
-        self._state.fail(error)
-        if self._transaction_manager is not None:
-            self._transaction_manager.ended.set()
+        self.state.fail(error)
+        if self.transaction_manager is not None:
+            self.transaction_manager.ended.set()
 
     def timeout_error(
         self, batch: ProducerBatch, timeout_ms: int, reasons: Mapping[str, str]
@@ -99,19 +94,19 @@ class SessionOutcome:
             timeout_ms: delivery.timeout.ms.
             reasons: the reasons for connection failures, by address.
         """
-        manager = self._transaction_manager
+        manager = self.transaction_manager
         if manager is not None and manager.problem:
             reasons = {**reasons, "the transaction's coordinator": manager.problem}
-        return timeout_error(batch, timeout_ms, reasons, self._state.throttled_ms)
+        return timeout_error(batch, timeout_ms, reasons, self.state.throttled_ms)
 
     def record_acknowledged(self, batch: ProducerBatch, now_ms: int) -> None:
         """Count the records of an acknowledged batch by the id of its topic."""
         topic, topic_id = batch.topic_partition.topic, batch.topic_id
         if topic_id is not None:
-            self._written.add(topic, topic_id, batch.records, now_ms)
+            self.written.add(topic, topic_id, batch.records, now_ms)
             self._check_recreated(topic, topic_id)
-        if self._transaction_manager is not None:
-            self._transaction_manager.on_acknowledged()
+        if self.transaction_manager is not None:
+            self.transaction_manager.on_acknowledged()
 
     def check_recreated_topics(self, cluster: ClusterSnapshot) -> None:
         """Fail the session if a topic was recreated, even if nothing is left to send.
@@ -123,5 +118,5 @@ class SessionOutcome:
                 self._check_recreated(topic, topic_info.topic_id)
 
     def _check_recreated(self, topic: str, topic_id: uuid.UUID) -> None:
-        if deleted := self._written.deleted_records(topic, topic_id):
+        if deleted := self.written.deleted_records(topic, topic_id):
             self.fail(recreated_topic_error(topic, deleted))

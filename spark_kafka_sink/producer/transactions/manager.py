@@ -40,7 +40,7 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Collection
 
     from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.kafka.client.client import Client
@@ -121,7 +121,7 @@ class TransactionManager:
         self._own_coordinator = self._coordinator
         self._unchecked_flag: str | None = None
         """The abort flag to check; None once the check is complete."""
-        self._partitions = TransactionPartitions()
+        self.partitions = TransactionPartitions()
         """The partitions to add before batches are sent to them (transactions V1)."""
         self._started: float | None = None
         """Start of transaction.timeout.ms: the first request that may begin the transaction."""
@@ -169,39 +169,14 @@ class TransactionManager:
         assert self._opened is not None
         return self._opened.version
 
-    @property
-    def transactional_id(self) -> str:
-        """The transactional id."""
-        return self.settings.transactional_id
-
-    @property
-    def adds_partitions(self) -> bool:
-        """True if partitions must be added to the transaction by requests (transactions V1)."""
-        return self.version.needs_add_partitions
-
     def may_send_to(self, topic_partition: TopicPartition) -> bool:
         """Return True if a batch of this partition may be sent."""
-        return not self.adds_partitions or self._partitions.is_added(topic_partition)
-
-    def request_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Add these partitions to the transaction, unless they are added or being added."""
-        self._partitions.request(partitions)
-
-    def partitions_for_batches(
-        self,
-        topic: str,
-        partitions: Iterable[int],
-        ready: int,
-        head: Callable[[], object],
-        new: list[TopicPartition],
-    ) -> Iterator[int]:
-        """Yield the drawn partitions for batches; see `TransactionPartitions.for_batches`."""
-        return self._partitions.for_batches(topic, partitions, ready, head, new)
+        return not self.version.needs_add_partitions or self.partitions.is_added(topic_partition)
 
     def on_sending(self, partitions: Collection[TopicPartition], now: float) -> None:
         """Record that a request with batches of these partitions is being sent."""
         self._begin(now)
-        self._partitions.mark_used(partitions)
+        self.partitions.mark_used(partitions)
 
     def on_acknowledged(self) -> None:
         """Record that a batch was appended to a log."""
@@ -281,7 +256,7 @@ class TransactionManager:
             self.state is ProducerTransactionState.UNINITIALIZED
             or self.state is ProducerTransactionState.ABORTING
             or self._checks_flag
-            or bool(self._partitions.in_state(AddState.NEW))
+            or bool(self.partitions.in_state(AddState.NEW))
         )
         if self._in_flight or not waits_for_coordinator:
             return 1.0
@@ -294,7 +269,7 @@ class TransactionManager:
             return has_records
         if self._checks_flag:
             return True
-        return self.state not in FAILED and bool(self._partitions.in_state(AddState.NEW))
+        return self.state not in FAILED and bool(self.partitions.in_state(AddState.NEW))
 
     @property
     def _checks_flag(self) -> bool:
@@ -314,7 +289,7 @@ class TransactionManager:
                 return self._abort_request(connection)
         assert self._opened is not None
         self._begin(now)
-        values = transactions.add_partitions_values(self._opened, self._partitions.take_new())
+        values = transactions.add_partitions_values(self._opened, self.partitions.take_new())
         return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
 
     def _init_producer_id_request(self, connection: ConnectionProtocol) -> Request:
@@ -338,11 +313,9 @@ class TransactionManager:
     def _end_request(
         self, connection: ConnectionProtocol, transaction: TransactionalProducer
     ) -> Request:
-        values, max_version = (
-            transactions.end_txn_values(transaction, commit=False),
-            transaction.version.max_version,
-        )
-        return self._request(connection, ApiKey.END_TXN, values, max_version(ApiKey.END_TXN))
+        values = transactions.end_txn_values(transaction, commit=False)
+        max_version = transaction.version.max_version(ApiKey.END_TXN)
+        return self._request(connection, ApiKey.END_TXN, values, max_version)
 
     def _request(
         self,
@@ -441,7 +414,7 @@ class TransactionManager:
 
     def _handle_add_partitions(self, completion: Completion, now: float) -> None:
         if completion.response is None:
-            self._partitions.retry_adding()
+            self.partitions.retry_adding()
             self._retry_or_raise(completion, ClientErrorCode.disconnected, now)
             return
         rejected: set[int] = set()
@@ -449,13 +422,13 @@ class TransactionManager:
             topic_partition = TopicPartition(*key)
             action = coordinator_requests.action_for(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:
-                self._partitions.mark_added(topic_partition)
+                self.partitions.mark_added(topic_partition)
             elif action is CoordinatorAction.DENIED:
-                self._partitions.drop(topic_partition)
+                self.partitions.drop(topic_partition)
                 self._denied.add(topic_partition.topic)
             else:
                 rejected.add(code)
-        self._partitions.retry_adding()
+        self.partitions.retry_adding()
         rejected.discard(ErrorCode.operation_not_attempted)
         if rejected:
             self._retry_or_raise(completion, coordinator_requests.worst_code(rejected), now)

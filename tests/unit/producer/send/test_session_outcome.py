@@ -257,7 +257,10 @@ class Outcome:
             PartitionStatus(topic="t", partition=0, records=3, status=DeliveryStatus.NOT_PERSISTED),
         )
         self.outcome = SessionOutcome(
-            self.state, WrittenTopics(), transaction_manager=None, statuses=lambda: self.statuses
+            state=self.state,
+            written=WrittenTopics(),
+            transaction_manager=None,
+            statuses=lambda: self.statuses,
         )
 
 
