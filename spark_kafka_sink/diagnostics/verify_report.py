@@ -81,47 +81,49 @@ def verify_report(
         AuthorizationError: an ACL is missing; the error contains it.
         BrokerUnavailableError: the brokers have not responded in time.
     """
-    for part in report.partitions:
-        if part.persisted:
-            yield _check(TopicReader(client, part.topic, timeout_s=timeout_s), part)
+    for partition in report.partitions:
+        if partition.persisted:
+            yield _check(TopicReader(client, partition.topic, timeout_s=timeout_s), partition)
 
 
-def _check(reader: TopicReader, part: PartitionReport) -> PartitionCheck:
-    first, last = part.first_offset, part.last_offset
+def _check(reader: TopicReader, partition: PartitionReport) -> PartitionCheck:
+    first, last = partition.first_offset, partition.last_offset
     if first is None or last is None:
-        return _result(part, 0, PartitionVerdict.UNKNOWN, "the brokers returned no offsets")
+        return _result(partition, 0, PartitionVerdict.UNKNOWN, "the brokers returned no offsets")
     try:
-        log = reader.bounds(part.partition)
+        log = reader.bounds(partition.partition)
     except UnknownTopicError as error:
-        return _result(part, 0, PartitionVerdict.MISSING, error.message)
+        return _result(partition, 0, PartitionVerdict.MISSING, error.message)
     offsets = OffsetRange(
         topic_partition=log.topic_partition, start=max(first, log.start), end=min(last + 1, log.end)
     )
     count = _count(reader, offsets)
-    if count >= part.persisted:
-        others = count - part.persisted
+    if count >= partition.persisted:
+        others = count - partition.persisted
         note = f"{plural(others, 'record')} of other writers between them" if others else ""
-        return _result(part, count, PartitionVerdict.COMPLETE, note)
+        return _result(partition, count, PartitionVerdict.COMPLETE, note)
     if log.end <= last:
-        return _beyond_end(reader, part, count, log.end)
+        return _beyond_end(reader, partition, count, log.end)
     if log.start > first:
         reason = f"the log starts at offset {log.start:,}: retention has deleted older records"
     else:
         reason = "they were aborted, compacted, or overwritten after an unclean leader election"
-    return _result(part, count, PartitionVerdict.MISSING, reason)
+    return _result(partition, count, PartitionVerdict.MISSING, reason)
 
 
-def _beyond_end(reader: TopicReader, part: PartitionReport, count: int, end: int) -> PartitionCheck:
+def _beyond_end(
+    reader: TopicReader, partition: PartitionReport, count: int, end: int
+) -> PartitionCheck:
     """Return the check of a partition whose last readable offset is before the report's."""
-    written = reader.high_watermark(TopicPartition(part.topic, part.partition))
-    if part.last_offset is not None and written > part.last_offset:
+    written = reader.high_watermark(TopicPartition(partition.topic, partition.partition))
+    if partition.last_offset is not None and written > partition.last_offset:
         reason = f"an open transaction prevents reading beyond offset {end:,}"
-        return _result(part, count, PartitionVerdict.OPEN, reason)
+        return _result(partition, count, PartitionVerdict.OPEN, reason)
     reason = (
         f"the log ends at offset {written:,}: it was truncated (unclean leader election), "
         "or the topic was recreated"
     )
-    return _result(part, count, PartitionVerdict.MISSING, reason)
+    return _result(partition, count, PartitionVerdict.MISSING, reason)
 
 
 def _count(reader: TopicReader, offsets: OffsetRange) -> int:
@@ -138,12 +140,12 @@ def _count(reader: TopicReader, offsets: OffsetRange) -> int:
 
 
 def _result(
-    part: PartitionReport, count: int, verdict: PartitionVerdict, reason: str
+    partition: PartitionReport, count: int, verdict: PartitionVerdict, reason: str
 ) -> PartitionCheck:
     return PartitionCheck(
-        topic=part.topic,
-        partition=part.partition,
-        acknowledged=part.persisted,
+        topic=partition.topic,
+        partition=partition.partition,
+        acknowledged=partition.persisted,
         found=count,
         verdict=verdict,
         reason=reason,

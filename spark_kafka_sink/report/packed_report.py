@@ -103,8 +103,8 @@ def merge_reports(
     total = _columns_of(DeliveryReport())
     remaining = chain(first, remaining)
     while group := list(islice(remaining, _TOGETHER)):
-        columns = [_columns_of(report) for report in group]
-        total = total.merge([replace(part, others=prepare(part.others)) for part in columns])
+        added = [_columns_of(report) for report in group]
+        total = total.merge([replace(columns, others=prepare(columns.others)) for columns in added])
     return total.to_report()
 
 

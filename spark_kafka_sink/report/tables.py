@@ -67,11 +67,9 @@ def print_advice(report: DeliveryReport, console: Console | None = None) -> None
     out.print(table if rows else _nothing_to_advise(report))
 
 
-def print_comparison(
-    comparison: Comparison, names: tuple[str, str], console: Console | None = None
-) -> None:
+def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:
     """Print the figures of two reports in adjacent columns, and the settings that differ."""
-    out = console or wide_console()
+    out = wide_console()
     rows = [
         (
             change.name,

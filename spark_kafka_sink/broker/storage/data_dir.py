@@ -26,6 +26,7 @@ from spark_kafka_sink.broker.storage.log_storage import OnBatch, StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.local_path import absolute_path
+from spark_kafka_sink.common.text import listed
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -250,7 +251,9 @@ class DataDir(StorageBackend):
         for path in files:
             path.unlink()
         if others := sorted(path.name for path in folder.iterdir()):
-            _LOG.warning("not deleting %s: the broker did not write %s", folder, _shown(others))
+            _LOG.warning(
+                "not deleting %s: the broker did not write %s", folder, listed(others, _MAX_LISTED)
+            )
         else:
             folder.rmdir()
 
@@ -287,8 +290,8 @@ def _check_own(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()} - _NO_DATA
     if names and JOURNAL not in names:
         raise ConfigError(
-            f"the data folder {folder} has {_shown(sorted(names))}, but no journal of this broker "
-            f"({JOURNAL})",
+            f"the data folder {folder} has {listed(sorted(names), _MAX_LISTED)}, but no "
+            f"journal of this broker ({JOURNAL})",
             hint="Set data_dir to an empty or new folder, or move these files.",
         )
 
@@ -300,11 +303,6 @@ def _check_no_link(folder: Path) -> None:
             "does not follow links",
             hint="Replace the link with the folder that it points to.",
         )
-
-
-def _shown(names: list[str]) -> str:
-    hidden = len(names) - _MAX_LISTED
-    return ", ".join(names[:_MAX_LISTED]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 def _remove_mark(mark: Path) -> str | None:

@@ -91,7 +91,7 @@ class DemoOptions:
     """Other `kafka.*` options of the write, which can include secrets."""
 
 
-def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
+def run_demo(options: DemoOptions) -> bool:
     """Run the demo and print its steps. Return True if all checks passed.
 
     Raises:
@@ -101,7 +101,7 @@ def run_demo(options: DemoOptions, console: Console | None = None) -> bool:
     require_java()
     require_extra("demo", "the demo")
     with tempfile.TemporaryDirectory(prefix="kafkaprod-demo-") as folder:
-        return _Demo(options, console or _console(), Path(folder)).run()
+        return _Demo(options, _console(), Path(folder)).run()
 
 
 def check_options(options: DemoOptions) -> SecurityConfig:

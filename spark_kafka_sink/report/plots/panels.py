@@ -97,19 +97,20 @@ def legend(axes: Axes) -> None:
         )
 
 
-def draw_histogram(axes: Axes, values: Histogram, *, unit: int, label: str, color: str) -> None:
+def draw_histogram(axes: Axes, values: Histogram, *, label: str, color: str) -> None:
     """Draw a histogram as steps in percent, so that histograms of any size can be compared.
+
+    The unit of the axis is 1,000 units of the histogram.
 
     Args:
         axes: where to draw.
         values: the histogram, with at least one value.
-        unit: number of the histogram's units per unit of the axis.
         label: label for the legend.
         color: color of the steps and of the area below them.
     """
     counts = dict(values.steps)
     first, last = min(counts), max(counts)
-    edges = [step_edge(step) / unit for step in range(first, last + 2)]
+    edges = [step_edge(step) / 1000 for step in range(first, last + 2)]
     shares = [100 * counts.get(step, 0) / values.count for step in range(first, last + 1)]
     axes.stairs(shares, edges, label=label, color=color, fill=True, alpha=0.55)
     axes.stairs(shares, edges, color=color, linewidth=1)
@@ -178,9 +179,7 @@ def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
     ):
         if times.count:
             slow = times.percentile(99) / 1000
-            draw_histogram(
-                axes, times, unit=1000, label=f"{label}: p99 {number(slow)} ms", color=color
-            )
+            draw_histogram(axes, times, label=f"{label}: p99 {number(slow)} ms", color=color)
             axes.axvline(slow, color=color, linestyle=":", linewidth=1.5)
             edges += [step_edge(times.steps[0][0]) / 1000, times.high / 1000]
     set_labels(axes, "Latency, p99 dotted", x="ms", y="% of requests, of batches")
@@ -213,9 +212,8 @@ def plot_batch_fill(axes: Axes, report: DeliveryReport) -> None:
     sizes, edges = report.metrics.batch_size, []
     title = plural(report.batches, "batch", "batches")
     if sizes.count:
-        draw_histogram(
-            axes, sizes, unit=1000, label="to be sent" if report.dry_run else "as sent", color=GOOD
-        )
+        label = "to be sent" if report.dry_run else "as sent"
+        draw_histogram(axes, sizes, label=label, color=GOOD)
         edges += [step_edge(sizes.steps[0][0]) / 1000, sizes.high / 1000]
     if report.batches:
         mean = report.bytes_uncompressed / report.batches / 1000

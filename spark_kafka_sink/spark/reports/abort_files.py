@@ -12,7 +12,6 @@ abort(), the next planning of the query reads the file and aborts the transactio
 
 from __future__ import annotations
 
-import hashlib
 import json
 import uuid
 from contextlib import contextmanager, suppress
@@ -24,12 +23,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, report_folder
+from spark_kafka_sink.spark.reports.report_paths import StreamIdentity, digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
-    from spark_kafka_sink.spark.reports.report_paths import StreamIdentity
 
 _MAX_ERROR_CHARS: Final = 4000
 """Maximum length of a stored error, in characters."""
@@ -74,7 +73,7 @@ class PlanningFile:
         if here is None:
             return cls()
         folder = here.application if stream.checkpoint else here.path
-        name = hashlib.sha256(f"{stream.digest}\n{prefix}".encode()).hexdigest()[:16]
+        name = digest(f"{stream.digest}\n{prefix}")
         return cls(str(folder / f"{name}.planned"))
 
     def store(self, planned: PlanningData) -> None:
@@ -94,7 +93,7 @@ class PlanningFile:
         """Return the planning data of the last micro-batch; its fields are empty if unknown."""
         if self.path:
             with suppress(OSError, ValueError, TypeError, KeyError):
-                return _planned(json.loads(Path(self.path).read_text(encoding="utf-8")))
+                return _to_planning_data(json.loads(Path(self.path).read_text(encoding="utf-8")))
         return PlanningData()
 
     def end(self, nonce: str | None) -> None:
@@ -116,25 +115,25 @@ class PlanningFile:
         return planned
 
 
-def _planned(kept: dict[str, Any]) -> PlanningData:
-    at, shared = kept["at"], kept["shared"]
+def _to_planning_data(stored: dict[str, Any]) -> PlanningData:
+    at, shared = stored["at"], stored["shared"]
     return PlanningData(
         at=at and datetime.fromisoformat(at).isoformat(timespec="milliseconds"),
-        started_s=float(kept["started_s"]),
-        nonce=kept["nonce"],
-        shared=None if shared is None else _opened(shared),
-        error_file=kept["error_file"],
+        started_s=float(stored["started_s"]),
+        nonce=stored["nonce"],
+        shared=None if shared is None else _to_producer(shared),
+        error_file=stored["error_file"],
     )
 
 
-def _opened(kept: dict[str, Any]) -> TransactionalProducer:
+def _to_producer(stored: dict[str, Any]) -> TransactionalProducer:
     # Imported here because it is rarely needed.
     from spark_kafka_sink.kafka.protocol.transactions import (
         TransactionalProducer,
         TransactionVersion,
     )
 
-    return TransactionalProducer(**kept | {"version": TransactionVersion(kept["version"])})
+    return TransactionalProducer(**stored | {"version": TransactionVersion(stored["version"])})
 
 
 @dataclass(frozen=True, slots=True)

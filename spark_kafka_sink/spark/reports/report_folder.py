@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -127,4 +126,4 @@ def _file_name(report: DeliveryReport) -> str:
     if not report.query_id and not report.query_name and report.batch_id is None:
         return _BATCH
     key = f"{report.query_id}\n{report.query_name}"
-    return f"query-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
+    return f"query-{digest(key)}.json"
