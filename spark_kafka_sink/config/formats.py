@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config.option_definition import (
-    boolean_option,
-    enum_option,
-    options_of,
-    text_option,
-)
+from spark_kafka_sink.config import option_definition
 from spark_kafka_sink.config.option_parser import conflict_error, not_allowed_error
 from spark_kafka_sink.config.schema_registry import RegistryConfig, SubjectStrategy
 
@@ -62,57 +57,57 @@ class FieldsInclude(StrEnum):
 class FormatOptions:
     """The options for the formats of keys and values."""
 
-    value_format = enum_option("value.format", Format.RAW)
+    value_format = option_definition.enum_option("value.format", Format.RAW)
     """Format of the value: raw (the bytes of one string or binary column), or json, avro or
     protobuf for a serialized struct. Names with -confluent use a schema registry.
     """
-    value_fields = text_option("value.fields", None)
+    value_fields = option_definition.text_option("value.fields", None)
     """Columns that become the fields of the value, separated by commas; default: all columns."""
-    value_schema = text_option("value.schema", None)
+    value_schema = option_definition.text_option("value.schema", None)
     """Schema of the value as text: an Avro schema, a JSON Schema, a .proto file, or a Protobuf
     descriptor set in base64. Default: derived from the columns.
     """
-    value_schema_file = text_option("value.schema.file", None)
+    value_schema_file = option_definition.text_option("value.schema.file", None)
     """File with the schema of the value, read by the driver; a path or a URI that pyarrow.fs
     supports. For Protobuf a .proto file or the output of protoc --descriptor_set_out.
     """
-    value_schema_name = text_option("value.schema.name", None)
+    value_schema_name = option_definition.text_option("value.schema.name", None)
     """Name of the record or message; default: Value. With a given schema: name of the Protobuf
     message to write (default: the first), or of the Avro records to choose in unions.
     """
-    value_schema_namespace = text_option("value.schema.namespace", "")
+    value_schema_namespace = option_definition.text_option("value.schema.namespace", "")
     """Avro namespace or Protobuf package of value.schema.name."""
-    key_format = enum_option("key.format", Format.RAW)
+    key_format = option_definition.enum_option("key.format", Format.RAW)
     """Format of the key: raw (the bytes of one string or binary column), or json, avro or
     protobuf for a serialized struct. Names with -confluent use a schema registry.
     """
-    key_fields = text_option("key.fields", None)
+    key_fields = option_definition.text_option("key.fields", None)
     """Columns that become the fields of the key, separated by commas; default: the column `key`,
     if there is one.
     """
-    key_schema = text_option("key.schema", None)
+    key_schema = option_definition.text_option("key.schema", None)
     """Schema of the key as text: an Avro schema, a JSON Schema, a .proto file, or a Protobuf
     descriptor set in base64. Default: derived from the columns.
     """
-    key_schema_file = text_option("key.schema.file", None)
+    key_schema_file = option_definition.text_option("key.schema.file", None)
     """File with the schema of the key, read by the driver; a path or a URI that pyarrow.fs
     supports. For Protobuf a .proto file or the output of protoc --descriptor_set_out.
     """
-    key_schema_name = text_option("key.schema.name", None)
+    key_schema_name = option_definition.text_option("key.schema.name", None)
     """Name of the record or message; default: Key. With a given schema: name of the Protobuf
     message to write (default: the first), or of the Avro records to choose in unions.
     """
-    key_schema_namespace = text_option("key.schema.namespace", "")
+    key_schema_namespace = option_definition.text_option("key.schema.namespace", "")
     """Avro namespace or Protobuf package of key.schema.name."""
-    value_fields_include = enum_option(_FIELDS_INCLUDE, FieldsInclude.ALL)
+    value_fields_include = option_definition.enum_option(_FIELDS_INCLUDE, FieldsInclude.ALL)
     """ALL: the value contains the columns in key.fields; EXCEPT_KEY: it does not."""
-    json_ignore_null_fields = boolean_option(_NULL_FIELDS, None)
+    json_ignore_null_fields = option_definition.boolean_option(_NULL_FIELDS, None)
     """JSON: true: omit null fields; false: write them as null. Default: as to_json in the same
     session, which omits them unless spark.sql.jsonGenerator.ignoreNullFields is false.
     """
 
 
-FORMAT_OPTIONS = options_of(FormatOptions)
+FORMAT_OPTIONS = option_definition.options_of(FormatOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

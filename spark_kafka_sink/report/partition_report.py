@@ -6,14 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
-from spark_kafka_sink.report.metrics.merging import (
-    highest,
-    lowest,
-    merge_groups,
-    merged_field,
-    same,
-    summed_field,
-)
+from spark_kafka_sink.report.metrics import merging
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,49 +24,49 @@ class PartitionReport:
     """Name of the topic."""
     partition: int
     """Number of the partition; -1 for rows that failed before they got a partition."""
-    batches: int = summed_field()
+    batches: int = merging.summed_field()
     """Number of batches of acknowledged or sent records; for a dry run, number of batches built."""
-    bytes_uncompressed: int = summed_field()
+    bytes_uncompressed: int = merging.summed_field()
     """Bytes of these batches before compression, including headers."""
-    bytes_sent: int = summed_field()
+    bytes_sent: int = merging.summed_field()
     """Bytes of these batches after compression."""
-    first_offset: int | None = merged_field(lowest, None)
+    first_offset: int | None = merging.merged_field(merging.lowest, None)
     """Lowest acknowledged offset."""
-    last_offset: int | None = merged_field(highest, None)
+    last_offset: int | None = merging.merged_field(merging.highest, None)
     """Highest acknowledged offset."""
-    persisted: int = summed_field()
+    persisted: int = merging.summed_field()
     """Number of acknowledged records."""
-    possibly_persisted: int = summed_field()
+    possibly_persisted: int = merging.summed_field()
     """Number of records that were sent completely, but whose response was lost or unclear."""
-    not_persisted: int = summed_field()
+    not_persisted: int = merging.summed_field()
     """Number of records that were never sent, or were rejected."""
-    sent: int = summed_field()
+    sent: int = merging.summed_field()
     """Number of records sent with acks=0."""
-    would_be_written: int = summed_field()
+    would_be_written: int = merging.summed_field()
     """Number of records that a dry run processed without sending them."""
-    leader: int | None = merged_field(same, None)
+    leader: int | None = merging.merged_field(merging.same, None)
     """Node id of the broker that received the last batch; None if tasks sent batches to different
     brokers.
     """
-    next_ack_seq: int | None = merged_field(highest, None)
+    next_ack_seq: int | None = merging.merged_field(merging.highest, None)
     """Sequence number after the last acknowledged record of an idempotent producer; the highest of
     all sessions.
     """
-    next_err_seq: int | None = merged_field(highest, None)
+    next_err_seq: int | None = merging.merged_field(merging.highest, None)
     """Sequence number after the last record with a response, either an acknowledgement or an error.
     """
-    first_append_time: int | None = merged_field(lowest, None)
+    first_append_time: int | None = merging.merged_field(merging.lowest, None)
     """When the broker appended the first batch, in milliseconds since 1970; only for topics with
     message.timestamp.type=LogAppendTime.
     """
-    last_append_time: int | None = merged_field(highest, None)
+    last_append_time: int | None = merging.merged_field(merging.highest, None)
     """When the broker appended the last batch, in milliseconds since 1970; only with LogAppendTime.
     """
 
     @classmethod
     def merge_all(cls, partitions: Iterable[Self]) -> tuple[Self, ...]:
         """Add up reports of the same partition, and return one per partition in ascending order."""
-        return merge_groups(cls, partitions)
+        return merging.merge_groups(cls, partitions)
 
     @property
     def key(self) -> tuple[str, int]:

@@ -10,15 +10,10 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.broker.security import plain_and_scram
 from spark_kafka_sink.broker.security.certificates import LIFETIME, Certificate, ServerTls
 from spark_kafka_sink.broker.security.denials import Denial, Denials, denial_of, parse_denial
 from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
-from spark_kafka_sink.broker.security.plain_and_scram import (
-    HASHES,
-    Credentials,
-    PlainSaslServer,
-    ScramSaslServer,
-)
 from spark_kafka_sink.broker.security.sasl_server import SaslServer, SaslServerAuthenticator
 from spark_kafka_sink.broker.security.settings import (
     OAUTHBEARER,
@@ -66,13 +61,16 @@ class ServerSecurity:
         self.denials = Denials()
         for denial in settings.denials:
             self.denials.add(parse_denial(denial))
-        self.credentials = Credentials(settings.scram_iterations)
+        self.credentials = plain_and_scram.Credentials(settings.scram_iterations)
         for user, password in (settings.sasl or {}).items():
             self.credentials.set_password(user, reveal_text(user, password))
         makers: dict[str, Callable[[], SaslServer]] = {
-            PLAIN: lambda: PlainSaslServer(self.credentials),
+            PLAIN: lambda: plain_and_scram.PlainSaslServer(self.credentials),
             OAUTHBEARER: lambda: OAuthBearerSaslServer(settings.oauthbearer_validator),
-            **{name: partial(ScramSaslServer, self.credentials, name) for name in HASHES},
+            **{
+                name: partial(plain_and_scram.ScramSaslServer, self.credentials, name)
+                for name in plain_and_scram.HASHES
+            },
         }
         self._makers = {name: makers[name] for name in settings.mechanisms}
 

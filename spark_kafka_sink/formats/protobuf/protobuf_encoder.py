@@ -24,6 +24,7 @@ from spark_kafka_sink.formats.columns.column_type import (
     unsupported_error,
 )
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
+from spark_kafka_sink.formats.encoding import scalar_writers
 from spark_kafka_sink.formats.encoding.number_text import write_decimals
 from spark_kafka_sink.formats.encoding.row_encoder import (
     CellWriter,
@@ -32,13 +33,6 @@ from spark_kafka_sink.formats.encoding.row_encoder import (
     write_entry,
     write_required,
     write_valid,
-)
-from spark_kafka_sink.formats.encoding.scalar_writers import (
-    write_boolean,
-    write_bytes,
-    write_float,
-    write_nothing,
-    write_symbol,
 )
 from spark_kafka_sink.formats.protobuf import protobuf_schema
 from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive
@@ -146,8 +140,8 @@ class _Compiler:
     def _field_writer(self, field: protobuf_schema.ProtoField, column: ColumnType) -> CellWriter:
         """Return the function that writes a field with its tag. It writes nothing for null."""
         if column.kind is ColumnKind.NULL:
-            nothing: CellWriter = partial(write_required, write_nothing, column.path)
-            return nothing if field.is_required else write_nothing
+            nothing: CellWriter = partial(write_required, scalar_writers.write_nothing, column.path)
+            return nothing if field.is_required else scalar_writers.write_nothing
         if not field.is_repeated:
             return self._value_or_null_writer(field, column, is_required=field.is_required)
         entry = self.schema.messages.get(field.type_name)
@@ -183,7 +177,7 @@ class _Compiler:
         """Return the writer of a value without its tag."""
         write_cells: CellWriter | None
         if column.kind is ColumnKind.NULL:
-            write_cells = write_nothing
+            write_cells = scalar_writers.write_nothing
         elif field.kind is ProtoType.ENUM:
             write_cells = self._enum_writer(field.type_name, column)
         elif field.kind is ProtoType.GROUP:
@@ -204,7 +198,7 @@ class _Compiler:
             raise _missing_type_error(name)
         enum = self.schema.enums[name]
         if column.kind is ColumnKind.TEXT:
-            return partial(write_symbol, enum.numbers, column.path, is_zigzag=False)
+            return partial(scalar_writers.write_symbol, enum.numbers, column.path, is_zigzag=False)
         if column.kind is not ColumnKind.INTEGER:
             return None
         write_cells = _integer_writer(ProtoType.INT32, column)
@@ -254,19 +248,23 @@ def _scalar_writer(kind: ProtoType, column: ColumnType) -> CellWriter | None:
         is_double = kind is ProtoType.DOUBLE
         fits = is_double or column.type == pa.float32()
         return (
-            partial(write_float, np.float64 if is_double else np.float32, column.path)
+            partial(
+                scalar_writers.write_float, np.float64 if is_double else np.float32, column.path
+            )
             if fits
             else None
         )
     if kind is ProtoType.BOOL and column.kind is ColumnKind.BOOLEAN:
-        return write_boolean
+        return scalar_writers.write_boolean
     if kind is ProtoType.STRING and column.kind is ColumnKind.DECIMAL:
         return partial(_write_embedded, partial(write_decimals, column.type.scale))
     if kind in (ProtoType.STRING, ProtoType.BYTES) and column.kind in (
         ColumnKind.TEXT,
         ColumnKind.BYTES,
     ):
-        return partial(write_bytes, column.path if kind is ProtoType.STRING else None)
+        return partial(
+            scalar_writers.write_bytes, column.path if kind is ProtoType.STRING else None
+        )
     return None
 
 
