@@ -148,6 +148,7 @@ def _to_json(record: DecisionRecord) -> dict[str, object]:
     state = record.state
     if isinstance(state, NoDecision):
         return {"type": "nothing", "at": record.at_ms, "given_up": state.given_up}
+    plannings = [[planning.run, planning.nonce] for planning in state.plannings]
     common = {
         "query": state.query,
         "batch": state.batch,
@@ -155,7 +156,7 @@ def _to_json(record: DecisionRecord) -> dict[str, object]:
         "at": record.at_ms,
         **({} if state.rows is None else {"rows": state.rows}),
         **({} if state.topics is None else {"topics": state.topics}),
-        **({"plannings": _plannings_to_json(state.plannings)} if state.plannings else {}),
+        **({"plannings": plannings} if plannings else {}),
     }
     if isinstance(state, Done):
         counts = {"transactions": record.transactions, "records": record.records}
@@ -164,10 +165,6 @@ def _to_json(record: DecisionRecord) -> dict[str, object]:
     fates = {"fates": [fate.value for fate in record.fates]} if record.fates else {}
     transactions = [_transaction_to_json(transaction) for transaction in state.transactions]
     return {"type": "decided", **common, **fates, "transactions": transactions}
-
-
-def _plannings_to_json(plannings: tuple[Planning, ...]) -> list[list[str]]:
-    return [[planning.run, planning.nonce] for planning in plannings]
 
 
 def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:

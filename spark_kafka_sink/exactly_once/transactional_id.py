@@ -47,16 +47,13 @@ _SAFE: Final = "-._~:+=@,"
 """Characters of a batchId that are not escaped, in addition to letters and digits."""
 _NAME: Final = r"(?:[A-Za-z0-9._~:+=@,-]|%[0-9A-F]{2})+"
 _PREFIX: Final = r"[A-Za-z0-9._-]+"
-_ATTEMPT: Final = rf"[0-9a-f]{{{2 * NONCE_BYTES}}}/[0-9]+/[0-9]+"
+_NONCE: Final = rf"[0-9a-f]{{{2 * NONCE_BYTES}}}"
 _TOPIC_COLUMN: Final = "topic-column"
 _DESTINATION: Final = rf"/(?:topic=({_NAME})|{_TOPIC_COLUMN})(?:/name=({_NAME}))?"
 _NAMED: Final = rf"(batch|run)/({_NAME})({_DESTINATION})?"
 _DRIVER: Final = re.compile(rf"({_PREFIX})/(?:(stream)|{_NAMED})")
-_STREAM_TASK: Final = re.compile(
-    rf"({_PREFIX})/stream/({_NAME})/([0-9]+)/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
-)
-_BATCH_TASK: Final = re.compile(
-    rf"({_PREFIX})/{_NAMED}/([0-9a-f]{{{2 * NONCE_BYTES}}})/([0-9]+)/([0-9]+)"
+_TASK: Final = re.compile(
+    rf"({_PREFIX})/(?:stream/({_NAME})/([0-9]+)|{_NAMED})/({_NONCE})/([0-9]+)/([0-9]+)"
 )
 
 
@@ -201,24 +198,20 @@ def parse_driver_id(text: str) -> Scope | None:
 
 def parse_task_id(text: str) -> TaskTransactionalId | None:
     """Parse a task's id; return None for any other id."""
-    match = _STREAM_TASK.fullmatch(text)
-    if match is not None:
-        prefix, query, batch, nonce, partition, attempt = match.groups()
-        scope: Scope | None = Scope(kind=ScopeKind.STREAM, prefix=prefix)
-        query_id = _unquoted(query)
-    else:
-        match = _BATCH_TASK.fullmatch(text)
-        if match is None:
-            return None
-        prefix, *named, nonce, partition, attempt = match.groups()
+    match = _TASK.fullmatch(text)
+    if match is None:
+        return None
+    prefix, query, batch, *named, nonce, partition, attempt = match.groups()
+    if query is None:
         scope, query_id = _named_scope(prefix, *named), None
-        batch = "" if scope is None else scope.name
-    if scope is None or (scope.kind is ScopeKind.STREAM and query_id is None):
+    else:
+        scope, query_id = Scope(kind=ScopeKind.STREAM, prefix=prefix), _unquoted(query)
+    if scope is None or (query is not None and query_id is None):
         return None
     return TaskTransactionalId(
         scope=scope,
         query_id=query_id,
-        batch=batch,
+        batch=scope.name if batch is None else batch,
         nonce=nonce,
         partition=int(partition),
         task_attempt_id=int(attempt),
@@ -235,7 +228,7 @@ def tasks_pattern(scope: Scope) -> str:
     """Return an RE2 pattern that matches the ids of the scope's tasks, for ListTransactions."""
     base = re.escape(driver_transactional_id(scope))
     batch = f"/{_NAME}/[0-9]+" if scope.kind is ScopeKind.STREAM else ""
-    return f"^{base}{batch}/{_ATTEMPT}$"
+    return f"^{base}{batch}/{_NONCE}/[0-9]+/[0-9]+$"
 
 
 def prefix_pattern(prefix: str) -> str:

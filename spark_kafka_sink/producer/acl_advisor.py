@@ -111,7 +111,8 @@ class AclAdvisor:
 
     def grant(self, acl: Acl) -> str:
         """Return a sentence with the command that grants the ACL."""
-        return self._commands.grant(acl, self._on(acl))
+        is_topic = acl.resource is ResourceType.TOPIC
+        return self._commands.grant(acl, self._topic(acl.name) if is_topic else acl.on)
 
     def _idempotence(self, topics: Iterable[str]) -> str:
         """Return a hint on the ACLs of an idempotent producer; `topics` may be incomplete."""
@@ -135,9 +136,6 @@ class AclAdvisor:
             unknown = Acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "<transactional.id>")
             return self._transaction or unknown
         return _write(topic)
-
-    def _on(self, acl: Acl) -> str:
-        return self._topic(acl.name) if acl.resource is ResourceType.TOPIC else acl.on
 
     def _topic(self, topic: str) -> str:
         if topic == self.dead_letter_topic:

@@ -8,7 +8,7 @@ KAFKA-17754.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -153,25 +153,20 @@ class UnclearFenceError(FencedError):
     """The producer was fenced, and its records might already be committed."""
 
 
+@dataclass
 class TransactionalAppender:
-    """Appends records for producers that `TransactionAdmin.init_producer_id` has returned.
+    """Appends records for producers that `TransactionAdmin.init_producer_id` has returned."""
 
-    Args:
-        client: sends the requests; the caller closes it.
-        admin: the transaction administration, on the same client.
-        timeout_ms: transaction.timeout.ms of the producers.
+    client: BlockingClient
+    """Sends the requests; the caller closes it."""
+    admin: TransactionAdmin
+    """The transaction administration, on the same client."""
+    timeout_ms: int = _TIMEOUT_MS
+    """transaction.timeout.ms of the producers."""
+    _sequences: dict[tuple[int, int, TopicPartition], int] = field(default_factory=dict, init=False)
+    """Next sequence number by producer id, epoch and partition; needed because V1 does not bump the
+    epoch.
     """
-
-    def __init__(
-        self, client: BlockingClient, admin: TransactionAdmin, timeout_ms: int = _TIMEOUT_MS
-    ) -> None:
-        self._client = client
-        self._admin = admin
-        self._timeout_ms = timeout_ms
-        self._sequences: dict[tuple[int, int, TopicPartition], int] = {}
-        """Next sequence number by producer id, epoch and partition; needed because V1 does not bump
-        the epoch.
-        """
 
     def append(
         self,
@@ -179,10 +174,9 @@ class TransactionalAppender:
         topic: str,
         records: Sequence[KeyValue],
         deadline: float | None,
-        partition: int = 0,
         before_commit: Callable[[], None] | None = None,
     ) -> TransactionalProducer:
-        """Append all records in one transaction, or none of them.
+        """Append all records to partition 0 in one transaction, or none of them.
 
         When this method returns, the commit is decided, but the marker might not be written yet.
         Until the marker is written, `LogReader` returns the transaction as pending. After a later
@@ -193,7 +187,6 @@ class TransactionalAppender:
             topic: the name of an existing topic.
             records: at least one record.
             deadline: time limit in seconds of the client's clock; None for no deadline.
-            partition: the partition's number.
             before_commit: called after all records are written and before the commit. If it raises
                 a KafkaProdError, the transaction is aborted and no records are appended.
 
@@ -212,7 +205,7 @@ class TransactionalAppender:
         """
         if not records:
             raise ValueError("an empty transaction cannot be committed")
-        topic_partition = TopicPartition(topic, partition)
+        topic_partition = TopicPartition(topic, 0)
         try:
             if owner.version.needs_add_partitions:
                 self._add_partition(owner, topic_partition, deadline)
@@ -232,7 +225,7 @@ class TransactionalAppender:
     ) -> None:
         action, name = "AddPartitionsToTxn", owner.transactional_id
         handler = AddPartitionsHandler(owner, topic_partition)
-        result = request_one(self._client, handler, name, deadline, f"{action} of {name}")
+        result = request_one(self.client, handler, name, deadline, f"{action} of {name}")
         if result.code:
             raise self._rejection(action, owner, topic_partition, result)
 
@@ -243,7 +236,7 @@ class TransactionalAppender:
         records: Sequence[KeyValue],
         deadline: float | None,
     ) -> None:
-        client = self._client
+        client = self.client
         producer_and_partition = (owner.producer_id, owner.epoch, topic_partition)
         sequence = self._sequences.get(producer_and_partition, 0)
         batch = _batch(owner, sequence, records, client.wall_ms())
@@ -260,7 +253,7 @@ class TransactionalAppender:
     def _commit(
         self, owner: TransactionalProducer, deadline: float | None
     ) -> TransactionalProducer:
-        client, name = self._client, owner.transactional_id
+        client, name = self.client, owner.transactional_id
         handler, action = EndTxnHandler([owner], commit=True), f"committing {name}"
         result = request_one(
             client, handler, name, deadline, f"{action} (which may have succeeded)"
@@ -285,15 +278,15 @@ class TransactionalAppender:
             raise self._rejection("EndTxn", owner, None, result)
         if result.value.epoch == owner.epoch and handler.has_lost_responses:
             # A lost EndTxn might still arrive and end the next transaction, so bump the epoch.
-            return self._admin.init_producer_id(name, self._timeout_ms, deadline, owner)
+            return self.admin.init_producer_id(name, self.timeout_ms, deadline, owner)
         return result.value
 
     def _abort(self, owner: TransactionalProducer, deadline: float | None) -> None:
         """Try to abort the transaction. If this fails, the next InitProducerId aborts it."""
-        soon = self._client.deadline(_ABORT_TIMEOUT_S)
+        soon = self.client.deadline(_ABORT_TIMEOUT_S)
         until = soon if deadline is None else min(soon, deadline)
         with suppress(KafkaProdError):  # The caller raises the original error.
-            self._admin.end([owner], commit=False, deadline=until)
+            self.admin.end([owner], commit=False, deadline=until)
 
     def _rejection(
         self,
@@ -311,10 +304,10 @@ class TransactionalAppender:
                 kafka_error=error_name(code),
             )
         if topic_partition is None:
-            return self._admin.rejection(action, name, code)
+            return self.admin.rejection(action, name, code)
         topic, partition = topic_partition
         if code == ErrorCode.topic_authorization_failed:
-            return denied_error(self._client, action, code, topic_acl(AclOperation.WRITE, topic))
+            return denied_error(self.client, action, code, topic_acl(AclOperation.WRITE, topic))
         if code == ErrorCode.unknown_topic_or_partition:
             return errors.UnknownTopicError(
                 "the topic does not exist", topic=topic, kafka_error=error_name(code)
@@ -328,7 +321,7 @@ class TransactionalAppender:
                 hint="Raise its max.message.bytes.",
             )
         if code == ErrorCode.transactional_id_authorization_failed:
-            return self._admin.rejection(action, name, code)
+            return self.admin.rejection(action, name, code)
         reason = f": {result.message}" if result.message else ""
         return errors.TransactionError(
             f"{action} of {name} was rejected{reason}",

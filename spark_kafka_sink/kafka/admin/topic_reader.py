@@ -65,27 +65,17 @@ class OffsetRange:
     end: int
 
 
+@dataclass
 class TopicReader:
-    """Reads one topic.
+    """Reads one topic."""
 
-    Args:
-        client: sends the requests; the caller closes it.
-        topic: the topic's name.
-        isolation: `READ_UNCOMMITTED` also returns records of open and aborted transactions.
-        timeout_s: maximum time in seconds without progress.
-    """
-
-    def __init__(
-        self,
-        client: BlockingClient,
-        topic: str,
-        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
-        timeout_s: float = TIMEOUT_S,
-    ) -> None:
-        self._client = client
-        self._topic = topic
-        self._isolation = isolation
-        self._timeout_s = timeout_s
+    client: BlockingClient
+    """Sends the requests; the caller closes it."""
+    topic: str
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    """`READ_UNCOMMITTED` also returns records of open and aborted transactions."""
+    timeout_s: float = TIMEOUT_S
+    """Maximum time in seconds without progress."""
 
     def partitions(self) -> tuple[int, ...]:
         """Return the numbers of the topic's partitions.
@@ -95,7 +85,7 @@ class TopicReader:
             AuthorizationError: an ACL is missing; the error contains it.
             BrokerUnavailableError: no broker has responded in time.
         """
-        client, topic = self._client, self._topic
+        client, topic = self.client, self.topic
         handler, action = DescribeTopicsHandler(), f"describing topic {topic}"
         result = request_one(client, handler, topic, self._deadline(), action)
         if result.code == ErrorCode.topic_authorization_failed:
@@ -113,7 +103,7 @@ class TopicReader:
 
     def bounds(self, partition: int) -> OffsetRange:
         """Return all readable offsets of a partition; raise the same errors as `partitions`."""
-        topic_partition = TopicPartition(self._topic, partition)
+        topic_partition = TopicPartition(self.topic, partition)
         return OffsetRange(
             topic_partition=topic_partition,
             start=self._offset(topic_partition, EARLIEST),
@@ -138,7 +128,7 @@ class TopicReader:
         if partition is not None and partition not in existing:
             raise UnknownTopicError(
                 "the partition does not exist",
-                topic=self._topic,
+                topic=self.topic,
                 partition=partition,
                 hint=f"The topic has partitions 0 to {len(existing) - 1}.",
             )
@@ -163,9 +153,9 @@ class TopicReader:
         """
         offset, deadline = offsets.start, self._deadline()
         while offset < offsets.end:
-            handler = FetchHandler(self._client, FetchFrom(offset=offset), self._isolation)
+            handler = FetchHandler(self.client, FetchFrom(offset=offset), self.isolation)
             fetched = request_of_leader(
-                self._client, offsets.topic_partition, handler, deadline, "Fetch"
+                self.client, offsets.topic_partition, handler, deadline, "Fetch"
             )
             if fetched is None:
                 offset = self._after_deleted(offsets.topic_partition, offset)
@@ -182,7 +172,7 @@ class TopicReader:
             elif self._end_of(fetched) >= offsets.end:
                 return  # Compaction has removed all records after this offset.
             else:
-                self._client.pause(_NEW_LEADER_WAIT_S, deadline)
+                self.client.pause(_NEW_LEADER_WAIT_S, deadline)
 
     def _after_deleted(self, topic_partition: TopicPartition, offset: int) -> int:
         """Return the next offset to read after retention has deleted records during the read."""
@@ -197,7 +187,7 @@ class TopicReader:
         return first
 
     def _end_of(self, fetched: Fetched) -> int:
-        committed = self._isolation is IsolationLevel.READ_COMMITTED
+        committed = self.isolation is IsolationLevel.READ_COMMITTED
         return fetched.last_stable_offset if committed else fetched.high_watermark
 
     def _offset(
@@ -206,10 +196,10 @@ class TopicReader:
         timestamp: int,
         isolation: IsolationLevel | None = None,
     ) -> int:
-        level = self._isolation if isolation is None else isolation
-        handler = ListOffsetsHandler(self._client, timestamp, level)
+        level = self.isolation if isolation is None else isolation
+        handler = ListOffsetsHandler(self.client, timestamp, level)
         response = request_of_leader(
-            self._client, topic_partition, handler, self._deadline(), "ListOffsets"
+            self.client, topic_partition, handler, self._deadline(), "ListOffsets"
         )
         if response is None:
             raise ProtocolError(
@@ -218,7 +208,7 @@ class TopicReader:
         return response
 
     def _deadline(self) -> float:
-        return self._client.deadline(self._timeout_s)
+        return self.client.deadline(self.timeout_s)
 
 
 def _starting_at(bounds: OffsetRange, offset: int) -> OffsetRange:

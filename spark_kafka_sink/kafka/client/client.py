@@ -74,7 +74,6 @@ class Client:
         clock: Clock | None = None,
         random: Random | None = None,
         connect: Connect | None = None,
-        lookups: Calls | None = None,
         logins: Calls | None = None,
     ) -> None:
         self.config = config
@@ -92,7 +91,6 @@ class Client:
             config,
             random=self.random,
             connect=connect,
-            lookups=lookups,
             metrics=metrics,
             logins=logins,
         )

@@ -161,18 +161,15 @@ def timeout_error(
         throttled_ms: how long brokers have throttled the task.
     """
     seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
+    latest = error_name(batch.rejection_code) if batch.rejection_code else None
     return _partition_error(
         batch.topic_partition,
         f"records were not acknowledged within delivery.timeout.ms = {timeout_ms}"
-        + (
-            f"; the latest response was {error_name(batch.rejection_code)}"
-            if batch.rejection_code
-            else ""
-        )
+        + (f"; the latest response was {latest}" if latest else "")
         + (f" ({seen})" if seen else "")
         + throttled_note(throttled_ms),
         _HINTS.get(batch.rejection_code, _THROTTLED if throttled_ms else _UNREACHED),
-        error_name(batch.rejection_code) if batch.rejection_code else None,
+        latest,
     )
 
 
