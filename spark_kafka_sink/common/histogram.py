@@ -71,7 +71,7 @@ class Histogram:
     @property
     def count(self) -> int:
         """The number of recorded values."""
-        return sum(times for _, times in self.buckets)
+        return sum(count for _, count in self.buckets)
 
     @property
     def mean(self) -> float:
@@ -83,17 +83,17 @@ class Histogram:
         """The standard deviation, based on the buckets; 0 if empty or if all numbers are equal."""
         if self.low == self.high:
             return 0.0
-        values = [(self._middle(bucket), times) for bucket, times in self.buckets]
-        mean = sum(value * times for value, times in values) / self.count
-        return sqrt(sum(times * (value - mean) ** 2 for value, times in values) / self.count)
+        values = [(self._middle(bucket), count) for bucket, count in self.buckets]
+        mean = sum(value * count for value, count in values) / self.count
+        return sqrt(sum(count * (value - mean) ** 2 for value, count in values) / self.count)
 
     @property
     def steps(self) -> tuple[tuple[int, int], ...]:
         """The buckets, merged into four steps per doubling, as (step, count) in ascending order."""
         counts: dict[int, int] = {}
-        for bucket, times in self.buckets:
+        for bucket, count in self.buckets:
             step = bucket_of(bucket_top(bucket), _COARSE)
-            counts[step] = counts.get(step, 0) + times
+            counts[step] = counts.get(step, 0) + count
         return tuple(counts.items())
 
     def percentile(self, percent: float) -> int:
@@ -105,7 +105,7 @@ class Histogram:
         if not 0 <= percent <= 100:
             raise ValueError(f"a percentile must be from 0 to 100, not {percent}")
         rank = percent / 100 * self.count
-        running = accumulate(times for _, times in self.buckets)
+        running = accumulate(count for _, count in self.buckets)
         reached = (
             bucket for (bucket, _), seen in zip(self.buckets, running, strict=True) if seen >= rank
         )
@@ -117,8 +117,8 @@ class Histogram:
         counts: dict[int, int] = {}
         parts = [histogram for histogram in histograms if histogram.buckets]
         for part in parts:
-            for bucket, times in part.buckets:
-                counts[bucket] = counts.get(bucket, 0) + times
+            for bucket, count in part.buckets:
+                counts[bucket] = counts.get(bucket, 0) + count
         return cls(
             buckets=tuple(sorted(counts.items())),
             total=sum(part.total for part in parts),
@@ -164,7 +164,7 @@ def read_buckets(data: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
     """
     if data["buckets_per_doubling"] != PER_OCTAVE:
         raise ValueError(f"a histogram with {data['buckets_per_doubling']} buckets per doubling")
-    return tuple((int(bucket), int(times)) for bucket, times in data["buckets"])
+    return tuple((int(bucket), int(count)) for bucket, count in data["buckets"])
 
 
 def _histogram(buckets: tuple[tuple[int, int], ...], total: int, low: int, high: int) -> Histogram:
@@ -179,32 +179,32 @@ class HistogramBuilder:
     The numbers are sorted into buckets later, `_MANY` at a time.
     """
 
-    __slots__ = ("_before_window", "_lock", "_numbers", "_times", "_window")
+    __slots__ = ("_before_window", "_counts", "_lock", "_numbers", "_window")
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._numbers: list[int] = []
-        self._times: list[int] = []
+        self._counts: list[int] = []
         """The count of each of `_numbers`. A number is appended before its count."""
         self._window = Histogram()
         self._before_window = Histogram()
 
-    def add(self, value: int, times: int = 1) -> None:
-        """Record a number `times` times."""
+    def add(self, value: int, count: int = 1) -> None:
+        """Record a number `count` times."""
         new = self._numbers
         new.append(value)
-        self._times.append(times)
+        self._counts.append(count)
         if len(new) >= _MANY:
             self._fold()
 
-    def add_time(self, seconds: float, times: int = 1) -> None:
+    def add_duration(self, seconds: float, count: int = 1) -> None:
         """Record a time that is given in seconds; it is stored in microseconds."""
-        self.add(round(seconds * 1_000_000), times)
+        self.add(round(seconds * 1_000_000), count)
 
-    def add_times(self, seconds: Sequence[tuple[float, int]]) -> None:
+    def add_durations(self, seconds: Sequence[tuple[float, int]]) -> None:
         """Record pairs of a time in seconds and a count; times are stored in microseconds."""
         self._numbers += [round(measurement * 1_000_000) for measurement, _ in seconds]
-        self._times += [times for _, times in seconds]
+        self._counts += [count for _, count in seconds]
         if len(self._numbers) >= _MANY:
             self._fold()
 
@@ -222,19 +222,19 @@ class HistogramBuilder:
     def build(self) -> Histogram:
         """Return the histogram of all numbers so far."""
         with self._lock:
-            times = self._times.copy()
-            new = _sorted(self._numbers[: len(times)], times)
+            counts = self._counts.copy()
+            new = _sorted(self._numbers[: len(counts)], counts)
             return Histogram.merge_all((self._before_window, self._window, new))
 
     def _fold(self) -> None:
         with self._lock:
-            new = _sorted(self._numbers, self._times)
+            new = _sorted(self._numbers, self._counts)
             self._window = Histogram.merge_all((self._window, new))
             self._numbers = []
-            self._times = []
+            self._counts = []
 
 
-def _sorted(numbers: list[int], times: list[int]) -> Histogram:
+def _sorted(numbers: list[int], counts: list[int]) -> Histogram:
     """Return the histogram of numbers and their counts, using the buckets of `bucket_of`."""
     if not numbers:
         return Histogram()
@@ -245,12 +245,12 @@ def _sorted(numbers: list[int], times: list[int]) -> Histogram:
     steps = (values >> np.maximum(exponents - _FINE, 0)) % PER_OCTAVE
     octaves = (exponents - _FINE + 1) << _FINE
     buckets = np.where(values < PER_OCTAVE, values, octaves + steps)
-    weights = np.array(times, np.int64)
+    weights = np.array(counts, np.int64)
     distinct, indexes = np.unique(buckets, return_inverse=True)
-    counts = np.zeros(len(distinct), np.int64)
-    np.add.at(counts, indexes, weights)
+    bucket_counts = np.zeros(len(distinct), np.int64)
+    np.add.at(bucket_counts, indexes, weights)
     return Histogram(
-        buckets=tuple(zip(distinct.tolist(), counts.tolist(), strict=True)),
+        buckets=tuple(zip(distinct.tolist(), bucket_counts.tolist(), strict=True)),
         total=int((values * weights).sum()),
         low=int(values.min()),
         high=int(values.max()),

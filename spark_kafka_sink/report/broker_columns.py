@@ -10,7 +10,7 @@ import numpy as np
 from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.report.metrics.merging import rules_of
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMetrics
-from spark_kafka_sink.report.packed_numbers import empty, from_planes, to_planes
+from spark_kafka_sink.report.packed_numbers import from_planes, to_planes, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,10 +24,10 @@ BrokerPlanes = tuple[tuple[tuple[int, str], ...], bytes]
 """Node ids and names, and all numbers."""
 COUNTERS: Final = tuple(name for name, rule in rules_of(BrokerMetrics).items() if rule is sum)
 HISTOGRAMS: Final = tuple(name for name in rules_of(BrokerMetrics) if name not in COUNTERS)
-_NONE: Final = int(np.iinfo(np.int64).max)
+_EMPTY_LOW: Final = int(np.iinfo(np.int64).max)
 """Lowest value of an empty histogram."""
 _BUCKET_BITS: Final = 16
-_BUCKET: Final = (1 << _BUCKET_BITS) - 1
+_BUCKET_MASK: Final = (1 << _BUCKET_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -36,15 +36,15 @@ class BrokerColumns:
 
     brokers: tuple[tuple[int, str], ...] = ()
     """Node ids and names, sorted and without duplicates."""
-    counters: Numbers = field(default_factory=lambda: empty(0, len(COUNTERS)))
+    counters: Numbers = field(default_factory=lambda: zeros(0, len(COUNTERS)))
     """The counters, shape n x c."""
-    summaries: Numbers = field(default_factory=lambda: empty(3, 0, len(HISTOGRAMS)))
+    summaries: Numbers = field(default_factory=lambda: zeros(3, 0, len(HISTOGRAMS)))
     """Sum, lowest and highest value of each histogram, shape 3 x n x h."""
-    cells: Numbers = field(default_factory=lambda: empty(0))
+    bucket_keys: Numbers = field(default_factory=lambda: zeros(0))
     """m ascending numbers: the index of the histogram (0 to n x h - 1) in the upper bits, the
     bucket in the lower 16 bits.
     """
-    times: Numbers = field(default_factory=lambda: empty(0))
+    counts: Numbers = field(default_factory=lambda: zeros(0))
     """m counts, one for each bucket."""
 
     @classmethod
@@ -54,14 +54,18 @@ class BrokerColumns:
             return cls()
         ordered = sorted(brokers, key=lambda broker: (broker.node_id, broker.name))
         histograms = [getattr(broker, name) for broker in ordered for name in HISTOGRAMS]
-        cells = [
+        bucket_keys = [
             index << _BUCKET_BITS | bucket
             for index, histogram in enumerate(histograms)
             for bucket, _ in histogram.buckets
         ]
         summaries = np.array(
             [
-                (histogram.total, histogram.low if histogram.buckets else _NONE, histogram.high)
+                (
+                    histogram.total,
+                    histogram.low if histogram.buckets else _EMPTY_LOW,
+                    histogram.high,
+                )
                 for histogram in histograms
             ],
             np.int64,
@@ -72,9 +76,9 @@ class BrokerColumns:
                 [[getattr(broker, name) for name in COUNTERS] for broker in ordered], np.int64
             ),
             summaries=summaries.T.reshape(3, len(ordered), len(HISTOGRAMS)),
-            cells=np.array(cells, np.int64),
-            times=np.array(
-                [times for histogram in histograms for _, times in histogram.buckets], np.int64
+            bucket_keys=np.array(bucket_keys, np.int64),
+            counts=np.array(
+                [count for histogram in histograms for _, count in histogram.buckets], np.int64
             ),
         )
 
@@ -87,9 +91,9 @@ class BrokerColumns:
         brokers = tuple(sorted({broker for columns in with_brokers for broker in columns.brokers}))
         index_of = {broker: index for index, broker in enumerate(brokers)}
         shape = len(brokers), len(HISTOGRAMS)
-        counters, totals = empty(len(brokers), len(COUNTERS)), empty(*shape)
-        lows, highs = np.full(shape, _NONE, np.int64), empty(*shape)
-        cells = []
+        counters, totals = zeros(len(brokers), len(COUNTERS)), zeros(*shape)
+        lows, highs = np.full(shape, _EMPTY_LOW, np.int64), zeros(*shape)
+        bucket_keys = []
         for columns in with_brokers:
             rows = np.array([index_of[broker] for broker in columns.brokers], np.int64)
             counters[rows] += columns.counters
@@ -97,18 +101,22 @@ class BrokerColumns:
             totals[rows] += added
             lows[rows] = np.minimum(lows[rows], low)
             highs[rows] = np.maximum(highs[rows], high)
-            cells.append(_renumbered(columns.cells, rows))
-        merged, groups = np.unique(np.concatenate(cells), return_inverse=True)
-        times = empty(len(merged))
-        np.add.at(times, groups, np.concatenate([columns.times for columns in with_brokers]))
+            bucket_keys.append(_renumbered(columns.bucket_keys, rows))
+        merged, groups = np.unique(np.concatenate(bucket_keys), return_inverse=True)
+        counts = zeros(len(merged))
+        np.add.at(counts, groups, np.concatenate([columns.counts for columns in with_brokers]))
         summaries = np.stack((totals, lows, highs))
         return cls(
-            brokers=brokers, counters=counters, summaries=summaries, cells=merged, times=times
+            brokers=brokers,
+            counters=counters,
+            summaries=summaries,
+            bucket_keys=merged,
+            counts=counts,
         )
 
     def to_planes(self) -> BrokerPlanes:
         """Return the columns as bytes that compress well."""
-        arrays = self.counters, self.summaries, self.cells, self.times
+        arrays = self.counters, self.summaries, self.bucket_keys, self.counts
         numbers = np.concatenate([array.ravel() for array in arrays])
         return self.brokers, to_planes(numbers[np.newaxis])
 
@@ -124,8 +132,8 @@ class BrokerColumns:
             brokers=brokers,
             counters=parts[0].reshape(count, len(COUNTERS)),
             summaries=parts[1].reshape(3, count, len(HISTOGRAMS)),
-            cells=parts[2],
-            times=parts[3],
+            bucket_keys=parts[2],
+            counts=parts[3],
         )
 
     def to_metrics(self) -> tuple[BrokerMetrics, ...]:
@@ -145,22 +153,26 @@ class BrokerColumns:
         """Return all n x h histograms."""
         spans = self.summaries.reshape(3, -1).T.tolist()
         count = len(spans)
-        ends = np.searchsorted(self.cells, np.arange(1, count + 1) << _BUCKET_BITS).tolist()
-        pairs = list(zip((self.cells & _BUCKET).tolist(), self.times.tolist(), strict=True))
+        ends = np.searchsorted(self.bucket_keys, np.arange(1, count + 1) << _BUCKET_BITS).tolist()
+        pairs = list(
+            zip((self.bucket_keys & _BUCKET_MASK).tolist(), self.counts.tolist(), strict=True)
+        )
         return [
             Histogram(
                 buckets=tuple(pairs[start:end]),
                 total=total,
-                low=0 if low == _NONE else low,
+                low=0 if low == _EMPTY_LOW else low,
                 high=high,
             )
             for start, end, (total, low, high) in zip([0, *ends][:count], ends, spans, strict=True)
         ]
 
 
-def _renumbered(cells: Numbers, rows: Numbers) -> Numbers:
-    """Return the cells with each broker's index replaced by its row in `rows`."""
-    histograms = cells >> _BUCKET_BITS
+def _renumbered(bucket_keys: Numbers, rows: Numbers) -> Numbers:
+    """Return the bucket keys with each broker's index replaced by its row in `rows`."""
+    histograms = bucket_keys >> _BUCKET_BITS
     broker, kind = np.divmod(histograms, len(HISTOGRAMS))
-    moved: Numbers = (rows[broker] * len(HISTOGRAMS) + kind) << _BUCKET_BITS | cells & _BUCKET
+    moved: Numbers = (
+        rows[broker] * len(HISTOGRAMS) + kind
+    ) << _BUCKET_BITS | bucket_keys & _BUCKET_MASK
     return moved

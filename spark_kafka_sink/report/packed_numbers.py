@@ -32,6 +32,6 @@ def from_planes(data: bytes, rows: int) -> Numbers:
     return numbers.astype(np.int64, copy=False)
 
 
-def empty(*shape: int) -> Numbers:
+def zeros(*shape: int) -> Numbers:
     """Return zeros of this shape."""
     return np.zeros(shape, np.int64)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.report_columns import ReportColumns
 
 
-_LEVEL: Final = 1
-_TOGETHER: Final = 64
+_ZLIB_LEVEL: Final = 1
+_UNPACK_GROUP_SIZE: Final = 64
 """Number of reports that are unpacked at once."""
-_FEW: Final = 32
+_MAX_OBJECT_ROWS: Final = 32
 """Maximum number of partitions and brokers together in a report that is packed as an object."""
 
 
@@ -38,8 +38,8 @@ class PackedReport:
     """One report, as compressed pickles."""
 
     partitions: bytes
-    """The partitions as planes; empty if `others` is the whole report."""
-    others: bytes
+    """The partitions as planes; empty if `remainder` is the whole report."""
+    remainder: bytes
 
     @classmethod
     def of(cls, report: DeliveryReport) -> PackedReport:
@@ -47,14 +47,14 @@ class PackedReport:
         if _is_small(report):
             return cls(b"", _pack(report))
         columns = _columns_of(report)
-        others = columns.brokers.to_planes(), columns.others
-        return cls(_pack(columns.partitions.to_planes()), _pack(others))
+        remainder = columns.brokers.to_planes(), columns.remainder
+        return cls(_pack(columns.partitions.to_planes()), _pack(remainder))
 
     def unpack(self) -> DeliveryReport:
         """Unpack the report."""
         if self.partitions:
             return self.columns().to_report()
-        report: DeliveryReport = _unpack(self.others)
+        report: DeliveryReport = _unpack(self.remainder)
         return report
 
     def columns(self) -> ReportColumns[DeliveryReport]:
@@ -64,8 +64,8 @@ class PackedReport:
         from spark_kafka_sink.report.broker_columns import BrokerColumns
         from spark_kafka_sink.report.report_columns import ReportColumns
 
-        planes, others = _unpack(self.others)
-        return ReportColumns(partitions_of(self), BrokerColumns.from_planes(planes), others)
+        planes, remainder = _unpack(self.remainder)
+        return ReportColumns(partitions_of(self), BrokerColumns.from_planes(planes), remainder)
 
 
 AnyReport = DeliveryReport | PackedReport
@@ -94,24 +94,26 @@ def merge_reports(
         prepare: applied to each report; must not use its partitions and brokers.
     """
     remaining = iter(reports)
-    first = list(islice(remaining, _TOGETHER + 1))
-    if len(first) <= _TOGETHER and all(map(_is_small, first)):
+    first = list(islice(remaining, _UNPACK_GROUP_SIZE + 1))
+    if len(first) <= _UNPACK_GROUP_SIZE and all(map(_is_small, first)):
         small = [
             report.unpack() if isinstance(report, PackedReport) else report for report in first
         ]
         return merge(DeliveryReport, [DeliveryReport(), *map(prepare, small)])
     total = _columns_of(DeliveryReport())
     remaining = chain(first, remaining)
-    while group := list(islice(remaining, _TOGETHER)):
+    while group := list(islice(remaining, _UNPACK_GROUP_SIZE)):
         added = [_columns_of(report) for report in group]
-        total = total.merge([replace(columns, others=prepare(columns.others)) for columns in added])
+        total = total.merge(
+            [replace(columns, remainder=prepare(columns.remainder)) for columns in added]
+        )
     return total.to_report()
 
 
 def _is_small(report: AnyReport) -> bool:
     if isinstance(report, PackedReport):
         return not report.partitions
-    return len(report.partitions) + len(report.metrics.brokers) <= _FEW
+    return len(report.partitions) + len(report.metrics.brokers) <= _MAX_OBJECT_ROWS
 
 
 def _columns_of(report: AnyReport) -> ReportColumns[DeliveryReport]:
@@ -121,7 +123,7 @@ def _columns_of(report: AnyReport) -> ReportColumns[DeliveryReport]:
 
 
 def _pack(value: object) -> bytes:
-    return zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), _LEVEL)
+    return zlib.compress(pickle.dumps(value, pickle.HIGHEST_PROTOCOL), _ZLIB_LEVEL)
 
 
 def _unpack(data: bytes) -> Any:

@@ -148,11 +148,11 @@ class ReportBuilder:
 
     def add_request_latency(self, seconds: float) -> None:
         """Add the time from sending a request to its response."""
-        self._request_latency.add_time(seconds)
+        self._request_latency.add_duration(seconds)
 
     def add_queue_latency(self, seconds: float) -> None:
         """Add the time from opening a batch to sending it for the first time."""
-        self._queue_latency.add_time(seconds)
+        self._queue_latency.add_duration(seconds)
 
     def add_throttle_time(self, pause_ms: int) -> None:
         """Add the milliseconds of throttling that the broker requested."""

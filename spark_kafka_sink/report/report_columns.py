@@ -23,7 +23,7 @@ class ReportColumns(Generic[R]):
 
     partitions: PartitionColumns
     brokers: BrokerColumns
-    others: R
+    remainder: R
     """The report without partitions and brokers."""
 
     @classmethod
@@ -41,10 +41,10 @@ class ReportColumns(Generic[R]):
         return type(self)(
             PartitionColumns.merge_all(columns.partitions for columns in every),
             BrokerColumns.merge_all(columns.brokers for columns in every),
-            merge(type(self.others), [columns.others for columns in every]),
+            merge(type(self.remainder), [columns.remainder for columns in every]),
         )
 
     def to_report(self) -> R:
         """Return the whole report."""
-        metrics = replace(self.others.metrics, brokers=self.brokers.to_metrics())
-        return replace(self.others, partitions=self.partitions.to_reports(), metrics=metrics)
+        metrics = replace(self.remainder.metrics, brokers=self.brokers.to_metrics())
+        return replace(self.remainder, partitions=self.partitions.to_reports(), metrics=metrics)

@@ -35,7 +35,7 @@ class BrokerMeter(Meter):
         """Count a request that was completely written after waiting `waited` seconds."""
         self.tx += 1
         self.requests[api] += 1
-        self.outbuf_latency.add_time(waited)
+        self.outbuf_latency.add_duration(waited)
 
 
 class BrokerMeters(dict[int, BrokerMeter]):

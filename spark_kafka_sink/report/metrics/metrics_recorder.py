@@ -83,11 +83,11 @@ class MetricsRecorder:
         topic = self._topic(sent.topic)
         topic.batch_size.add(sent.wire_bytes)
         topic.batch_records.add(sent.records)
-        broker.int_latency.add_times(sent.queue_times)
-        self._fill.add_time(sent.fill_time)
+        broker.int_latency.add_durations(sent.queue_times)
+        self._fill.add_duration(sent.fill_time)
         self._closed[sent.close_reason] += 1
         if sent.compression is not None:
-            self._compression.add_time(sent.compression)
+            self._compression.add_duration(sent.compression)
             self._rate.add(sent.wire_bytes * producer_metrics.MILLION // sent.raw_bytes)
 
     def count_retried(self, topic: str, records: int) -> None:

@@ -93,8 +93,8 @@ def test_unknown_resolution_is_rejected() -> None:
 
 def test_seconds_are_stored_as_microseconds_and_negative_values_as_zero() -> None:
     builder = HistogramBuilder()
-    builder.add_time(0.25)
-    builder.add_time(-1)
+    builder.add_duration(0.25)
+    builder.add_duration(-1)
     histogram = builder.build()
     assert (histogram.count, histogram.low, histogram.high) == (2, 0, 250_000)
 

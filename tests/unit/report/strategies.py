@@ -86,7 +86,7 @@ def _measure(draw: st.DrawFn, meters: MetricsRecorder) -> None:
         meters.add_request(sent.records)
         meters.count_retried(sent.topic, sent.records)
         broker.count_written(0, sent.queue_times[0][0])
-        broker.rtt.add_time(sent.fill_time)
+        broker.rtt.add_duration(sent.fill_time)
         broker.throttle.add(sent.wire_bytes)
     meters.buffer_waits, meters.buffer_peak = draw(SMALL), draw(SMALL)
     meters.settings = draw(st.sampled_from([(), (("linger.ms", "5"),), (("linger.ms", "50"),)]))

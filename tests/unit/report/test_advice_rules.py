@@ -36,7 +36,7 @@ BATCHES = 200
 def times(seconds: float, count: int = BATCHES) -> Histogram:
     builder = HistogramBuilder()
     for _ in range(count):
-        builder.add_time(seconds)
+        builder.add_duration(seconds)
     return builder.build()
 
 

@@ -33,7 +33,7 @@ AS_COLUMNS, AS_OBJECTS = -1, 32
 
 @given(reports(), st.sampled_from([AS_COLUMNS, AS_OBJECTS]))
 def test_pack_round_trip(report: DeliveryReport, few: int) -> None:
-    with patch.object(packed_report, "_FEW", few):
+    with patch.object(packed_report, "_MAX_OBJECT_ROWS", few):
         packed = PackedReport.of(report)
     assert bool(packed.partitions) is (few == AS_COLUMNS)
     assert partitions_of(packed).to_reports() == report.partitions
@@ -46,7 +46,7 @@ def test_pack_round_trip(report: DeliveryReport, few: int) -> None:
 def test_columns_merge_like_objects(
     generated: list[DeliveryReport], packed: bool, few: int
 ) -> None:
-    with patch.object(packed_report, "_FEW", few):
+    with patch.object(packed_report, "_MAX_OBJECT_ROWS", few):
         inputs = [PackedReport.of(report) if packed else report for report in generated]
         merged = merge_reports(inputs)
     assert merged == DeliveryReport.merge_all(generated)

@@ -39,7 +39,7 @@ def report() -> DeliveryReport:
     broker.tx_bytes, broker.connects = 1300, 1
     broker.tx, broker.rx = 2, 1
     broker.count_written(0, 0.001)
-    broker.rtt.add_time(0.009)
+    broker.rtt.add_duration(0.009)
     broker.throttle.add(30)
     builder.add_request_latency(0.01)
     builder.meters.count_retried("t", 10)
