@@ -232,7 +232,7 @@ class EmbeddedBroker(SecurityControls):
             record
             for topic in topics
             for partition, log in enumerate(self.run(partial(_logs, topic=topic)))
-            for record in read_committed(topic, partition, log.batches, log.stable_offset)
+            for record in read_committed(topic, partition, log.batches, log.last_stable_offset)
             if record.offset >= log.start_offset
         )
 
@@ -326,7 +326,7 @@ class _Log(NamedTuple):
 
     batches: list[bytes]
     start_offset: int
-    stable_offset: int
+    last_stable_offset: int
 
 
 def _logs(cluster: Cluster, topic: str) -> list[_Log]:

@@ -13,11 +13,11 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.faults import (
-    Effect,
     Fault,
+    FaultEffect,
     Faults,
-    RequestInfo,
     RequestPartition,
+    RequestProperties,
     partitions_of,
 )
 from spark_kafka_sink.broker.purgatory import DelayedOperation
@@ -63,14 +63,14 @@ class FaultInjector:
         if not self._faults:
             channel.handle(context)
             return
-        request = RequestInfo(
+        request = RequestProperties(
             api=context.api,
             node=context.node,
             client_id=context.client_id,
             partitions=partitions_of(context),
         )
         triggered = self._faults.triggered_by(request)
-        delay_ms = sum(fault.value for fault in triggered if fault.effect is Effect.DELAY)
+        delay_ms = sum(fault.value for fault in triggered if fault.effect is FaultEffect.DELAY)
         if not delay_ms:
             self._apply(channel, context, triggered)
             return
@@ -97,17 +97,17 @@ class FaultInjector:
         effects = {fault.effect for fault in triggered}
         for fault in triggered:
             self._apply_to_cluster(fault, context)
-        if context.is_closed() or Effect.LOSE_REQUEST in effects:
+        if context.is_closed() or FaultEffect.LOSE_REQUEST in effects:
             return
-        if Effect.CLOSE in effects:
+        if FaultEffect.CLOSE in effects:
             raise ProtocolError("an injected fault closed the connection")
-        channel.lost = Effect.LOSE_RESPONSE in effects
+        channel.is_lost = FaultEffect.LOSE_RESPONSE in effects
         for fault in triggered:
-            if fault.effect is Effect.CUT:
+            if fault.effect is FaultEffect.CUT:
                 channel.cut = fault.value
-            elif fault.effect is Effect.THROTTLE:
+            elif fault.effect is FaultEffect.THROTTLE:
                 channel.response_transforms.append(_throttled(fault.value))
-        errors = [fault for fault in triggered if fault.effect is Effect.ERROR]
+        errors = [fault for fault in triggered if fault.effect is FaultEffect.ERROR]
         if errors:
             self._fail(channel, context, errors[0])
         else:
@@ -117,20 +117,20 @@ class FaultInjector:
         """Apply a fault that changes the cluster, before the request is handled."""
         cluster = self._cluster
         match fault.effect:
-            case Effect.STOP:
+            case FaultEffect.STOP:
                 cluster.node_control.stop(fault.value)
-            case Effect.START:
+            case FaultEffect.START:
                 cluster.node_control.start(fault.value)
-            case Effect.PAUSE:
+            case FaultEffect.PAUSE:
                 cluster.node_control.pause(fault.value)
-            case Effect.LAG:
+            case FaultEffect.LAG:
                 cluster.node_control.set_all_lags(fault.value / 1000)
-            case Effect.CLOCK:
+            case FaultEffect.CLOCK:
                 cluster.clock.jump(fault.value)
-            case Effect.MOVE:
+            case FaultEffect.MOVE:
                 for partition in self._affected(fault, context):
                     self._move(partition, fault.value)
-            case Effect.FORGET:
+            case FaultEffect.FORGET:
                 for partition in self._affected(fault, context):
                     partition.forget_producers()
             case _:

@@ -44,7 +44,7 @@ _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-class Effect(StrEnum):
+class FaultEffect(StrEnum):
     """The effect of a fault. The parentheses describe the meaning of the fault's value."""
 
     ERROR = "error"
@@ -77,8 +77,13 @@ class Effect(StrEnum):
     """The brokers' wall time changes before the request is handled (ms, can be negative)."""
 
 
-_PLAIN = {Effect.LOSE_REQUEST, Effect.LOSE_RESPONSE, Effect.CLOSE, Effect.FORGET}
-_OPTIONAL = {Effect.MOVE, Effect.CUT}
+_PLAIN = {
+    FaultEffect.LOSE_REQUEST,
+    FaultEffect.LOSE_RESPONSE,
+    FaultEffect.CLOSE,
+    FaultEffect.FORGET,
+}
+_OPTIONAL = {FaultEffect.MOVE, FaultEffect.CUT}
 
 
 class RequestPartition(NamedTuple):
@@ -92,7 +97,7 @@ class RequestPartition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestInfo:
+class RequestProperties:
     """The properties of a request that are compared with the conditions of faults."""
 
     api: int
@@ -109,7 +114,7 @@ class Fault:
 
     Args:
         effect: what the fault does.
-        value: the parameter of the effect, as described in `Effect`.
+        value: the parameter of the effect, as described in `FaultEffect`.
         api: match only requests of this API.
         topic: match only requests that contain this topic.
         partition: match only requests that contain this partition. An error is returned only for
@@ -125,7 +130,7 @@ class Fault:
         ConfigError: a number is out of range.
     """
 
-    effect: Effect
+    effect: FaultEffect
     value: int = 0
     api: ApiKey | None = None
     topic: str | None = None
@@ -143,13 +148,13 @@ class Fault:
                 f"the probability of a fault is {self.probability}",
                 hint="It must be above 0 and at most 1.",
             )
-        if self.value < 0 and self.effect not in {Effect.CLOCK, Effect.ERROR}:
+        if self.value < 0 and self.effect not in {FaultEffect.CLOCK, FaultEffect.ERROR}:
             raise ConfigError(
                 f"the fault {self.effect}={self.value} has a negative value",
                 hint="Only clock accepts negative values.",
             )
 
-    def matches(self, request: RequestInfo) -> bool:
+    def matches(self, request: RequestProperties) -> bool:
         """Return True if a request matches the conditions of the fault."""
         return (
             self.api in {None, request.api}
@@ -181,7 +186,7 @@ def parse_fault(text: str) -> Fault:
         key, _, value = word.partition("=")
         fields |= _condition(key, value, text) if key in _CONDITIONS else _effect(key, value, text)
     if "effect" not in fields:
-        raise _invalid(text, f"it specifies no effect; the effects are: {', '.join(Effect)}")
+        raise _invalid(text, f"it specifies no effect; the effects are: {', '.join(FaultEffect)}")
     return Fault(**fields)
 
 
@@ -205,11 +210,11 @@ def _condition(key: str, value: str, text: str) -> dict[str, Any]:
 
 
 def _effect(key: str, value: str, text: str) -> dict[str, Any]:
-    known = ", ".join([*_CONDITIONS, *Effect])
-    effect = _parse_value(Effect, key, text, f"{key} is not one of {known}")
+    known = ", ".join([*_CONDITIONS, *FaultEffect])
+    effect = _parse_value(FaultEffect, key, text, f"{key} is not one of {known}")
     if effect in _PLAIN or (effect in _OPTIONAL and not value):
         return {"effect": effect}
-    if effect is Effect.ERROR:
+    if effect is FaultEffect.ERROR:
         number = _parse_value(_code_of, value, text, f"{value} is not a Kafka error name")
     else:
         number = _parse_value(int, value, text, f"{key} requires a number, not '{value}'")
@@ -253,7 +258,7 @@ class ActiveFault:
         """True if the fault has reached its maximum number of triggers."""
         return self.fault.next is not None and self.hits >= self.fault.next
 
-    def trigger(self, request: RequestInfo) -> bool:
+    def trigger(self, request: RequestProperties) -> bool:
         """Return True if a request triggers the fault. Every matching request is counted."""
         if self.is_spent or not self.fault.matches(request):
             return False
@@ -304,7 +309,7 @@ class Faults:
     def __bool__(self) -> bool:
         return bool(self._armed)
 
-    def triggered_by(self, request: RequestInfo) -> list[Fault]:
+    def triggered_by(self, request: RequestProperties) -> list[Fault]:
         """Return the faults that a request triggers. Every matching fault counts the request."""
         with self._lock:
             triggered = [armed.fault for armed in self._armed if armed.trigger(request)]

@@ -40,7 +40,7 @@ class DelayedOperation:
     on_complete: Callable[[], None]
     is_abandoned: Callable[[], bool]
     keys: tuple[TopicPartition, ...] = ()
-    done: bool = field(default=False, init=False)
+    is_done: bool = field(default=False, init=False)
 
 
 class DelayedOperationPurgatory:
@@ -54,7 +54,7 @@ class DelayedOperationPurgatory:
         self._purge_at = PURGE_FROM
 
     def __len__(self) -> int:
-        return sum(not operation.done for _, _, operation in self._by_deadline)
+        return sum(not operation.is_done for _, _, operation in self._by_deadline)
 
     def add(self, operation: DelayedOperation) -> None:
         """Add an operation that could not be completed immediately."""
@@ -67,9 +67,9 @@ class DelayedOperationPurgatory:
     def _purge(self) -> None:
         """Drop abandoned operations to release their memory."""
         for _, _, operation in self._by_deadline:
-            if not operation.done and operation.is_abandoned():
+            if not operation.is_done and operation.is_abandoned():
                 self._end(operation)
-        self._by_deadline = [entry for entry in self._by_deadline if not entry[2].done]
+        self._by_deadline = [entry for entry in self._by_deadline if not entry[2].is_done]
         heapq.heapify(self._by_deadline)
         self._purge_at = max(PURGE_FROM, 2 * len(self._by_deadline))
 
@@ -79,16 +79,16 @@ class DelayedOperationPurgatory:
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline in monotonic seconds, or None if there are no operations."""
-        while self._by_deadline and self._by_deadline[0][2].done:
+        while self._by_deadline and self._by_deadline[0][2].is_done:
             heapq.heappop(self._by_deadline)
         return self._by_deadline[0][0] if self._by_deadline else None
 
     def poll(self, now: float) -> None:
         """Complete operations that are ready or past their deadline. Drop abandoned operations."""
         for operation in self._take_changed():
-            if not operation.done and operation.is_abandoned():
+            if not operation.is_done and operation.is_abandoned():
                 self._end(operation)
-            elif not operation.done and operation.try_complete():
+            elif not operation.is_done and operation.try_complete():
                 self._end(operation)
                 operation.on_complete()
         while (due := self.next_deadline()) is not None and due <= now:
@@ -104,7 +104,7 @@ class DelayedOperationPurgatory:
         return list(dict.fromkeys(waiting))
 
     def _end(self, operation: DelayedOperation) -> None:
-        operation.done = True
+        operation.is_done = True
         for key in operation.keys:
             waiting = self._keyed.get(key, {})
             waiting.pop(operation, None)

@@ -242,7 +242,7 @@ class LogConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class ConfigLayer:
     """The topic config values of one source."""
 
     source: ConfigSource
@@ -258,7 +258,7 @@ class TopicConfig:
     """
 
     own: Mapping[str, str] = field(default_factory=dict)
-    broker: tuple[Layer, ...] = ()
+    broker: tuple[ConfigLayer, ...] = ()
     log: LogConfig = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -309,7 +309,7 @@ def default_synonym(name: str) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class StartConfig:
     """A config with which the broker was started. The value is text, or None if it is not set."""
 
     name: str
@@ -318,9 +318,9 @@ class Setting:
     source: ConfigSource = ConfigSource.STATIC_BROKER
 
 
-def settings_of(
+def start_configs(
     config: BrokerConfig, node: int, listener: tuple[str, int], advertised: tuple[str, int]
-) -> Iterator[Setting]:
+) -> Iterator[StartConfig]:
     """Yield all configs of a broker: its start configs, and the defaults of topic configs.
 
     `listener` is the host and port of the listener. `advertised` is the advertised host and port.
@@ -349,11 +349,11 @@ def settings_of(
         known = BROKER_KEYS.get(name)
         default = known is not None and known.default == value
         source = ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER
-        yield Setting(name=name, value=value, type=kind, source=source)
+        yield StartConfig(name=name, value=value, type=kind, source=source)
     for name, key in BROKER_KEYS.items():
         if name not in own:
             default_value = None if name in _WITHOUT_DEFAULT else key.default
-            yield Setting(
+            yield StartConfig(
                 name=name, value=default_value, type=key.type, source=ConfigSource.DEFAULT
             )
 

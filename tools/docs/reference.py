@@ -16,7 +16,7 @@ from pyspark.sql import types
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.broker.config import BrokerConfig
-from spark_kafka_sink.broker.faults import Effect
+from spark_kafka_sink.broker.faults import FaultEffect
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.cli.broker import BrokerArguments
 from spark_kafka_sink.cli.kafka_options import typer_option_of
@@ -367,9 +367,9 @@ def _text(value: object) -> str:
 
 def render_fault_effects() -> str:
     """Return a table of the fault effects."""
-    docs = attribute_docs(Effect)
+    docs = attribute_docs(FaultEffect)
     return table(
-        ("effect", "what happens"), ((f"`{effect}`", docs[effect.name]) for effect in Effect)
+        ("effect", "what happens"), ((f"`{effect}`", docs[effect.name]) for effect in FaultEffect)
     )
 
 

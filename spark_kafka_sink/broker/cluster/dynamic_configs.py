@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, TOPIC_NAMES, ConfigSource, Layer
+from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, TOPIC_NAMES, ConfigLayer, ConfigSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,17 +54,17 @@ class DynamicConfigs:
         self._journal.put(kind, (name,), dict(own) or None)
         self._values[kind, name] = dict(own)
 
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> tuple[ConfigLayer, ...]:
         """Return the broker configs that provide defaults for topics, highest precedence first."""
         only = self.of(BROKER, "1") if self._config.nodes == 1 else {}
         for_all = self.of(BROKER, ALL_BROKERS)
         layers = [
-            Layer(ConfigSource.DYNAMIC_BROKER, _topic_values(only)),
-            Layer(ConfigSource.DYNAMIC_DEFAULT_BROKER, _topic_values(for_all)),
+            ConfigLayer(ConfigSource.DYNAMIC_BROKER, _topic_values(only)),
+            ConfigLayer(ConfigSource.DYNAMIC_DEFAULT_BROKER, _topic_values(for_all)),
         ]
         started = str(self._config.message_max_bytes)
         if started != TOPIC_KEYS["max.message.bytes"].default:
-            layers.append(Layer(ConfigSource.STATIC_BROKER, {"max.message.bytes": started}))
+            layers.append(ConfigLayer(ConfigSource.STATIC_BROKER, {"max.message.bytes": started}))
         return tuple(layer for layer in layers if layer.values)
 
 

@@ -12,7 +12,7 @@ from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.storage.journal import LOG_START, RECOVERY_POINT, TOPIC, Journal
-from spark_kafka_sink.broker.topic_config import Layer, TopicConfig
+from spark_kafka_sink.broker.topic_config import ConfigLayer, TopicConfig
 from spark_kafka_sink.common.errors import KafkaProdError
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class TopicStore:
         _close([partition.log for partition in topic.partitions])
         self._try_to_delete_unfinished(topic.name)
 
-    def load(self, nodes: Sequence[int], layers: tuple[Layer, ...]) -> Iterator[Topic]:
+    def load(self, nodes: Sequence[int], layers: tuple[ConfigLayer, ...]) -> Iterator[Topic]:
         """Yield the topics that were stored before the restart, with new leader epochs."""
         for (name,) in self._journal.all(UNFINISHED):
             self._try_to_delete_unfinished(str(name))

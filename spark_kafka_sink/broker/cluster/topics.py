@@ -19,7 +19,7 @@ from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
-from spark_kafka_sink.broker.topic_config import Layer, TopicConfig, problem_with
+from spark_kafka_sink.broker.topic_config import ConfigLayer, TopicConfig, problem_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,7 +67,7 @@ class Topics:
     _config: BrokerConfig
     nodes: InitVar[list[int]]
     store: TopicStore
-    _broker_layers: tuple[Layer, ...]
+    _broker_layers: tuple[ConfigLayer, ...]
     _forget_offsets: Callable[[str], None]
     _by_name: dict[str, Topic] = field(default_factory=dict, init=False)
     _by_id: dict[UUID, Topic] = field(default_factory=dict, init=False)
@@ -215,7 +215,7 @@ class Topics:
         self.store.save(replace(topic, config=config))
         self._set_config(topic, config)
 
-    def set_broker_layers(self, layers: tuple[Layer, ...]) -> None:
+    def set_broker_layers(self, layers: tuple[ConfigLayer, ...]) -> None:
         """Replace the broker configs that provide defaults for topics, with immediate effect."""
         self._broker_layers = layers
         for topic in self._by_name.values():

@@ -33,7 +33,7 @@ from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER,
 from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.cluster.topics import is_topic_name
 from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS, broker_name
-from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigSource, ConfigType, Setting
+from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigSource, ConfigType, StartConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -79,7 +79,7 @@ class ConfigResourceType(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class ConfigurableResource:
     """A resource that has configs.
 
     Args:
@@ -104,7 +104,7 @@ def _invalid_request(message: str) -> TopicError:
     return TopicError(ErrorCode.invalid_request, message)
 
 
-def _find_resource(context: RequestContext, kind: int, name: str) -> Resource:
+def _find_resource(context: RequestContext, kind: int, name: str) -> ConfigurableResource:
     """Return a resource whose configs can be changed.
 
     Raises:
@@ -119,11 +119,11 @@ def _find_resource(context: RequestContext, kind: int, name: str) -> Resource:
     raise _invalid_request(f"Unknown resource type {kind}")
 
 
-def _broker_settings(context: RequestContext) -> list[Setting]:
+def _start_configs(context: RequestContext) -> list[StartConfig]:
     """Return the configs with which the node that received the request was started."""
     node = context.cluster.node(context.node)
     address = node.host, node.port
-    return list(topic_config.settings_of(context.cluster.config, node.id, node.bound, address))
+    return list(topic_config.start_configs(context.cluster.config, node.id, node.bound, address))
 
 
 def _check_node(context: RequestContext, name: str) -> None:
@@ -140,7 +140,7 @@ def _check_node(context: RequestContext, name: str) -> None:
         )
 
 
-def _topic_resource(context: RequestContext, name: str) -> Resource:
+def _topic_resource(context: RequestContext, name: str) -> ConfigurableResource:
     topics = context.cluster.topics
     topic = topics.named(name)
     if not is_topic_name(name):
@@ -159,7 +159,7 @@ def _topic_resource(context: RequestContext, name: str) -> Resource:
         if topic is not None:
             topics.configure(topic, own)
 
-    return Resource(
+    return ConfigurableResource(
         own=config.own,
         keys=topic_config.TOPIC_KEYS,
         default=config.default,
@@ -168,12 +168,12 @@ def _topic_resource(context: RequestContext, name: str) -> Resource:
     )
 
 
-def _broker_resource(context: RequestContext, name: str) -> Resource:
+def _broker_resource(context: RequestContext, name: str) -> ConfigurableResource:
     if name != ALL_BROKERS:
         _check_node(context, name)
     dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
     own = dynamic.of(BROKER, name)
-    started = {broker_setting.name for broker_setting in _broker_settings(context)}
+    started = {config.name for config in _start_configs(context)}
     fixed = started - topic_config.BROKER_KEYS.keys()
 
     def check(values: Mapping[str, str]) -> None:
@@ -188,7 +188,7 @@ def _broker_resource(context: RequestContext, name: str) -> Resource:
         dynamic.set(BROKER, name, values)
         topics.set_broker_layers(dynamic.layers())
 
-    return Resource(
+    return ConfigurableResource(
         own=own,
         keys=topic_config.BROKER_KEYS,
         default=lambda name: topic_config.BROKER_KEYS[name].default,
@@ -198,7 +198,7 @@ def _broker_resource(context: RequestContext, name: str) -> Resource:
     )
 
 
-def _group_resource(context: RequestContext, name: str) -> Resource:
+def _group_resource(context: RequestContext, name: str) -> ConfigurableResource:
     if not name:
         raise _invalid_request("Default group resources are not allowed.")
     dynamic = context.cluster.dynamic_configs
@@ -208,7 +208,7 @@ def _group_resource(context: RequestContext, name: str) -> Resource:
         if problem := topic_config.problem_with(values, GROUP_KEYS, "group"):
             raise TopicError(ErrorCode.invalid_config, problem)
 
-    return Resource(
+    return ConfigurableResource(
         own=own,
         keys=GROUP_KEYS,
         default=lambda name: GROUP_KEYS[name].default,
@@ -286,13 +286,15 @@ def _broker_configs(context: RequestContext) -> Iterable[FieldValues]:
     dynamic = context.cluster.dynamic_configs
     node, cluster = dynamic.of(BROKER, str(context.node)), dynamic.of(BROKER, ALL_BROKERS)
     layers = ((ConfigSource.DYNAMIC_BROKER, node), (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster))
-    started = {broker_setting.name: broker_setting for broker_setting in _broker_settings(context)}
+    started = {config.name: config for config in _start_configs(context)}
     for name in [*started, *(key for key in {**node, **cluster} if key not in started)]:
         changed = [_synonym(name, own[name], source) for source, own in layers if name in own]
         yield _broker_entry(name, started.get(name), changed)
 
 
-def _broker_entry(name: str, started: Setting | None, changed: list[FieldValues]) -> FieldValues:
+def _broker_entry(
+    name: str, started: StartConfig | None, changed: list[FieldValues]
+) -> FieldValues:
     """Return the entry of a config. As in Kafka, the values of unknown configs are hidden."""
     if started is None:
         first = changed[0]
@@ -397,7 +399,7 @@ def _alter(context: RequestContext, change: Callable[[RequestContext, Any], None
     return context.handle_each_item(alter)
 
 
-def _find_for_change(context: RequestContext, item: Any) -> Resource:
+def _find_for_change(context: RequestContext, item: Any) -> ConfigurableResource:
     resource = _find_resource(context, item.resource_type, item.resource_name)
     if len({config.name for config in item.configs}) < len(item.configs):
         raise _invalid_request("Error due to duplicate config keys")
@@ -438,7 +440,7 @@ def _change_configs(context: RequestContext, item: Any) -> None:
         resource.apply(own)
 
 
-def _change_config(own: dict[str, str], resource: Resource, change: Any) -> None:
+def _change_config(own: dict[str, str], resource: ConfigurableResource, change: Any) -> None:
     if change.config_operation not in set(AlterConfigOp):
         has_message = resource.unknown_operation is ErrorCode.invalid_request
         text = f"Unknown operation {change.config_operation}." if has_message else ""

@@ -106,7 +106,7 @@ def join_group(context: RequestContext) -> HandlerResult:
     request = context.request
     config, session = context.cluster.config, request.session_timeout.total_seconds()
     lowest, highest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
-    error = context.check_group_coordinator()
+    error = context.group_coordinator_error()
     if not lowest <= session * 1000 <= highest:
         error = error or ErrorCode.invalid_session_timeout
     if error:
@@ -132,7 +132,7 @@ def join_group(context: RequestContext) -> HandlerResult:
 def sync_group(context: RequestContext) -> HandlerResult:
     """Handle the SyncGroup API."""
     request = context.request
-    if error := context.check_group_coordinator():
+    if error := context.group_coordinator_error():
         return {"error_code": error}
     expected = (context.get("protocol_type", None), context.get("protocol_name", None))
     if context.version >= NAMED_VERSION and None in expected:
@@ -151,7 +151,7 @@ def sync_group(context: RequestContext) -> HandlerResult:
 def heartbeat(context: RequestContext) -> HandlerResult:
     """Handle the Heartbeat API."""
     request = context.request
-    if error := context.check_group_coordinator():
+    if error := context.group_coordinator_error():
         return {"error_code": error}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     error = check_member(context, group, request.generation_id)
@@ -163,7 +163,7 @@ def heartbeat(context: RequestContext) -> HandlerResult:
 def leave_group(context: RequestContext) -> HandlerResult:
     """Handle the LeaveGroup API."""
     request = context.request
-    if error := context.check_group_coordinator():
+    if error := context.group_coordinator_error():
         return {"error_code": error}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     leaving = request.members if context.version >= 3 else [request]
@@ -264,7 +264,7 @@ def delete_group(context: RequestContext, group_id: str) -> ErrorCode:
 def offset_commit(context: RequestContext) -> HandlerResult:
     """Handle the OffsetCommit API."""
     request = context.request
-    error = context.check_group_coordinator() or may_commit(
+    error = context.group_coordinator_error() or may_commit(
         context, request.generation_id_or_member_epoch
     )
     groups = context.cluster.group_coordinator
@@ -373,7 +373,7 @@ def _fetch_offset(
 
 def offset_delete(context: RequestContext) -> HandlerResult:
     """Handle the OffsetDelete API."""
-    if error := context.check_group_coordinator():
+    if error := context.group_coordinator_error():
         return {"error_code": error}
     group = context.cluster.group_coordinator.find(context.request.group_id)
     if group is None:

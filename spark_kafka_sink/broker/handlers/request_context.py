@@ -118,14 +118,14 @@ class RequestContext(NamedTuple):
         """True if the request's isolation level is read_committed."""
         return int(self.get("isolation_level", 0)) == 1
 
-    def check_group_coordinator(self) -> ErrorCode:
+    def group_coordinator_error(self) -> ErrorCode:
         """Return an error if the receiving node does not coordinate the request's group."""
         if not self.request.group_id:
             return ErrorCode.invalid_group_id
         here = self.coordinates(self.request.group_id)
         return ErrorCode.none if here else ErrorCode.not_coordinator
 
-    def check_transaction_coordinator(self, transactional_id: str) -> ErrorCode:
+    def transaction_coordinator_error(self, transactional_id: str) -> ErrorCode:
         """Return an error if the receiving node does not coordinate the transactional id."""
         here = not transactional_id or self.coordinates(transactional_id)
         return ErrorCode.none if here else ErrorCode.not_coordinator

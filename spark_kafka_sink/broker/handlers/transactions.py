@@ -102,7 +102,7 @@ def init_producer_id(context: RequestContext) -> HandlerResult:
     if transactional_id is None:
         producer_id = context.cluster.transaction_coordinator.producer_ids.next()
         return {"producer_id": producer_id, "producer_epoch": 0}
-    if error := context.check_transaction_coordinator(transactional_id):
+    if error := context.transaction_coordinator_error(transactional_id):
         return _producer_fields(context, error)
     timeout_ms = round(context.request.transaction_timeout.total_seconds() * 1000)
     result = context.cluster.transaction_coordinator.initialize(
@@ -156,7 +156,7 @@ def _add_partitions(
         others = dict.fromkeys(partitions, ErrorCode.operation_not_attempted)
         return others | dict.fromkeys(unknown, ErrorCode.unknown_topic_or_partition)
     coordinator = context.cluster.transaction_coordinator
-    error = context.check_transaction_coordinator(transactional_id)
+    error = context.transaction_coordinator_error(transactional_id)
     if not error and verify_only:
         return {key: coordinator.verify(transactional_id, producer, key) for key in partitions}
     error = error or coordinator.add(transactional_id, producer, partitions)
@@ -175,7 +175,7 @@ def _partition_errors(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> l
 def add_offsets_to_txn(context: RequestContext) -> HandlerResult:
     """Handle the AddOffsetsToTxn API."""
     request = context.request
-    error = context.check_transaction_coordinator(request.transactional_id)
+    error = context.transaction_coordinator_error(request.transactional_id)
     error = error or context.cluster.transaction_coordinator.add(
         request.transactional_id, _producer(context), [OFFSETS_PARTITION]
     )
@@ -217,7 +217,7 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
     """Add the offsets partition to the transaction. Return an error that applies to all offsets."""
     offsets = context.cluster.transactional_offsets
     producer = _producer(context)
-    error = context.check_group_coordinator()
+    error = context.group_coordinator_error()
     if not error and not offsets.is_ongoing(producer):
         error = context.cluster.transaction_coordinator.add_or_verify(
             context.request.transactional_id,
@@ -237,7 +237,7 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
 def end_txn(context: RequestContext) -> HandlerResult:
     """Handle the EndTxn API."""
     request = context.request
-    result = context.check_transaction_coordinator(
+    result = context.transaction_coordinator_error(
         request.transactional_id
     ) or context.cluster.transaction_coordinator.end(
         request.transactional_id,
@@ -290,7 +290,7 @@ def _check_marker(partition: Partition, marker: EndTransactionMarker, *, is_v2: 
 
 def describe_transaction(context: RequestContext, name: str) -> FieldValues | ErrorCode:
     """Handle a transactional id of the DescribeTransactions API."""
-    error = context.check_transaction_coordinator(name) if name else ErrorCode.invalid_request
+    error = context.transaction_coordinator_error(name) if name else ErrorCode.invalid_request
     txn = context.cluster.transaction_coordinator.find(name)
     if error or txn is None:
         return error or ErrorCode.transactional_id_not_found

@@ -34,11 +34,11 @@ class ClientConnection:
         self.node = node
         self.peer = peer
         self.backlog: deque[memoryview] = deque()
-        self.busy = False
-        self.closed = False
+        self.is_busy = False
+        self.is_closed = False
         self.is_ending = False
         self.unsent = 0
-        self.watched = 0
+        self.registered_events = 0
         self.is_encrypted = False
         self.authenticator: SaslServerAuthenticator | None = None
         """The SASL authenticator, which checks every request, or None if SASL is not used."""
@@ -95,18 +95,18 @@ class ClientConnection:
     @property
     def can_serve(self) -> bool:
         """True if a received request can be served now. No socket event indicates this."""
-        return not self.busy and not self.closed and self.unsent < MAX_UNSENT
+        return not self.is_busy and not self.is_closed and self.unsent < MAX_UNSENT
 
     def take_request(self) -> memoryview | None:
         """Return the next request, or None. Later requests wait until `add_response` is called."""
         if not self.backlog or not self.can_serve:
             return None
-        self.busy = True
+        self.is_busy = True
         return self.backlog.popleft()
 
     def add_response(self, parts: Sequence[bytes | memoryview]) -> None:
         """Queue the response, if any, and allow the next request."""
-        self.busy = False
+        self.is_busy = False
         for part in parts:
             self._outgoing.append(memoryview(part))
             self.unsent += len(part)

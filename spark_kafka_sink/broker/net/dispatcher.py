@@ -38,7 +38,7 @@ class ResponseChannel:
 
     Fault injection sets three attributes. The functions in `response_transforms` modify the
     response's values. `cut` is the number of response bytes after which the connection is closed.
-    If `lost` is True, no response is sent and the connection serves no more requests.
+    If `is_lost` is True, no response is sent and the connection serves no more requests.
     """
 
     _handler: ServedApi
@@ -50,7 +50,7 @@ class ResponseChannel:
         default_factory=list, init=False
     )
     cut: int | None = field(default=None, init=False)
-    lost: bool = field(default=False, init=False)
+    is_lost: bool = field(default=False, init=False)
     _is_released: bool = field(default=False, init=False)
 
     def handle(self, context: RequestContext) -> None:
@@ -95,7 +95,7 @@ class ResponseChannel:
 
     def send(self, values: FieldValues) -> None:
         """Queue the response."""
-        if self._connection.closed or self.lost:
+        if self._connection.is_closed or self.is_lost:
             return
         self._sockets.error_log.log_errors(self._handler.api, self._connection, values)
         for transform in self.response_transforms:
@@ -178,7 +178,7 @@ class Dispatcher:
             client_host=connection.peer,
             user=connection.user or ANONYMOUS,
             reply=channel.reply,
-            is_closed=lambda: connection.closed,
+            is_closed=lambda: connection.is_closed,
         )
         return channel, context
 

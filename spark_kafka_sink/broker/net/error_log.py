@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
-QUIET_S: Final = 10.0
+REPEAT_INTERVAL_S: Final = 10.0
 MAX_KINDS: Final = 1000
 EXPECTED_ERRORS: Final = frozenset(
     {
@@ -55,8 +55,8 @@ class _Repeated:
     suppressed: int = 0
 
 
-class RepeatLog:
-    """Logs at most one message of each kind per `QUIET_S`, with a repeat count.
+class RateLimitedLog:
+    """Logs at most one message of each kind per `REPEAT_INTERVAL_S`, with a repeat count.
 
     Args:
         log: the underlying logger.
@@ -73,7 +73,7 @@ class RepeatLog:
         if not self._log.isEnabledFor(level):
             return
         now, last = self._now(), self._last.get(kind)
-        if last is not None and now - last.logged_at < QUIET_S:
+        if last is not None and now - last.logged_at < REPEAT_INTERVAL_S:
             last.suppressed += 1
             return
         repeated = f" (repeated {last.suppressed:,} times)" if last and last.suppressed else ""
@@ -83,7 +83,7 @@ class RepeatLog:
         self._log.log(level, message + repeated, *args)
 
 
-class ErrorLog(RepeatLog):
+class ErrorLog(RateLimitedLog):
     """Logs the error codes in responses before the responses are sent."""
 
     def log_errors(self, api: int, connection: ClientConnection, values: FieldValues) -> None:

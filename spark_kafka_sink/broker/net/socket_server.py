@@ -149,7 +149,7 @@ class SocketServer:
         """
         for key, events in self._selector.select(timeout):
             if isinstance(key.data, ClientConnection):
-                if key.data.closed:
+                if key.data.is_closed:
                     continue
                 if events & selectors.EVENT_READ and not self._receive(key.data):
                     self.close(key.data)
@@ -270,10 +270,10 @@ class SocketServer:
 
     def is_served(self, connection: ClientConnection) -> bool:
         """Return True if a connection is open and its node is not paused."""
-        return not connection.closed and connection.node not in self._muted
+        return not connection.is_closed and connection.node not in self._muted
 
     def flush(self, connection: ClientConnection) -> None:
-        """Send as much as possible and update the watched events. Close a finished connection."""
+        """Send as much as possible, update the registered events, and close if finished."""
         if not self._send(connection) or connection.is_finished:
             self.close(connection)
             return
@@ -301,22 +301,22 @@ class SocketServer:
         return isinstance(client, TlsSocket) and client.has_unsent
 
     def _watch(self, connection: ClientConnection, events: int) -> None:
-        if events == connection.watched:
+        if events == connection.registered_events:
             return
         client = self._sockets[connection]
         if not events:
             self._selector.unregister(client)
-        elif not connection.watched:
+        elif not connection.registered_events:
             self._selector.register(client, events, connection)
         else:
             self._selector.modify(client, events, connection)
-        connection.watched = events
+        connection.registered_events = events
 
     def close(self, connection: ClientConnection) -> None:
         """Close a connection. Has no effect if it is already closed."""
-        if connection.closed:
+        if connection.is_closed:
             return
-        connection.closed = True
+        connection.is_closed = True
         self._watch(connection, 0)
         self._sockets.pop(connection).close()
 

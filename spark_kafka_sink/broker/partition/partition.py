@@ -93,7 +93,7 @@ class Partition:
         deleted, this is the log start offset.
         """
         high_watermark = self.high_watermark
-        stable = max(self.transactions.stable_offset(high_watermark), self.log.start_offset)
+        stable = max(self.transactions.last_stable_offset(high_watermark), self.log.start_offset)
         return self.log.end_before(min(stable, high_watermark))
 
     def readable_end(self, *, committed: bool) -> int:

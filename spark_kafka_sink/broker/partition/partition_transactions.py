@@ -79,7 +79,7 @@ class PartitionTransactions:
         """
         self.ongoing |= {key: first for key, first in old.ongoing.items() if first < end}
 
-    def stable_offset(self, high_watermark: int) -> int:
+    def last_stable_offset(self, high_watermark: int) -> int:
         """Return the offset below which all transactions have a replicated marker.
 
         This is the first offset of an open transaction, or the high watermark.

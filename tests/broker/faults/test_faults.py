@@ -16,11 +16,11 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.faults import (
-    Effect,
     Fault,
+    FaultEffect,
     Faults,
-    RequestInfo,
     RequestPartition,
+    RequestProperties,
     parse_fault,
 )
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
@@ -41,8 +41,8 @@ from tools.support.raw_client import (
 NOT_LEADER = ErrorCode.not_leader_or_follower
 
 
-def produce_to(*partitions: int) -> RequestInfo:
-    return RequestInfo(
+def produce_to(*partitions: int) -> RequestProperties:
+    return RequestProperties(
         api=ApiKey.PRODUCE,
         node=1,
         client_id="c",
@@ -56,25 +56,28 @@ class TestParsing:
         [
             (
                 "produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5",
-                Fault(api=ApiKey.PRODUCE, partition=3, effect=Effect.ERROR, value=6, next=5),
+                Fault(api=ApiKey.PRODUCE, partition=3, effect=FaultEffect.ERROR, value=6, next=5),
             ),
             (
                 "*:node=2:delay=200:probability=0.1:seed=7",
-                Fault(node=2, effect=Effect.DELAY, value=200, probability=0.1, seed=7),
+                Fault(node=2, effect=FaultEffect.DELAY, value=200, probability=0.1, seed=7),
             ),
             (
                 "init-producer-id:after=1:client=x:lose-response",
                 Fault(
-                    api=ApiKey.INIT_PRODUCER_ID, after=1, client="x", effect=Effect.LOSE_RESPONSE
+                    api=ApiKey.INIT_PRODUCER_ID,
+                    after=1,
+                    client="x",
+                    effect=FaultEffect.LOSE_RESPONSE,
                 ),
             ),
             (
                 "fetch:topic=a.b:cut=5",
-                Fault(api=ApiKey.FETCH, topic="a.b", effect=Effect.CUT, value=5),
+                Fault(api=ApiKey.FETCH, topic="a.b", effect=FaultEffect.CUT, value=5),
             ),
-            ("produce:move", Fault(api=ApiKey.PRODUCE, effect=Effect.MOVE)),
-            ("*:clock=-5000:next=1", Fault(effect=Effect.CLOCK, value=-5000, next=1)),
-            ("*:error=-1", Fault(effect=Effect.ERROR, value=-1)),
+            ("produce:move", Fault(api=ApiKey.PRODUCE, effect=FaultEffect.MOVE)),
+            ("*:clock=-5000:next=1", Fault(effect=FaultEffect.CLOCK, value=-5000, next=1)),
+            ("*:error=-1", Fault(effect=FaultEffect.ERROR, value=-1)),
         ],
     )
     def test_valid_faults_are_parsed(self, text: str, fault: Fault) -> None:
@@ -103,11 +106,11 @@ class TestMatching:
         fault = parse_fault("produce:topic=t:partition=1:close")
         assert fault.matches(produce_to(0, 1))
         assert not fault.matches(produce_to(0, 2))
-        other = RequestInfo(
+        other = RequestProperties(
             api=ApiKey.PRODUCE, node=1, client_id="c", partitions=(RequestPartition("u", 1),)
         )
         assert not fault.matches(other)
-        assert not fault.matches(RequestInfo(api=ApiKey.METADATA, node=1, client_id="c"))
+        assert not fault.matches(RequestProperties(api=ApiKey.METADATA, node=1, client_id="c"))
 
     def test_next_and_after(self) -> None:
         faults = Faults()
@@ -177,7 +180,7 @@ class TestEffects:
     @pytest.mark.parametrize("handler", HANDLERS.values(), ids=lambda h: h.api.name)
     def test_errors_of_every_api_version(self, kafka: EmbeddedBroker, handler: Any) -> None:
         """The response contains the error code in any field."""
-        kafka.faults.add(Fault(api=handler.api, effect=Effect.ERROR, value=29))
+        kafka.faults.add(Fault(api=handler.api, effect=FaultEffect.ERROR, value=29))
         for version in range(handler.versions.lowest, handler.versions.highest + 1):
             with RawClient(kafka.bootstrap_servers) as client:
                 values = REQUESTS.get(handler.api, {})

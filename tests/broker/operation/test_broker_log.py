@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.net.error_log import QUIET_S, RepeatLog
+from spark_kafka_sink.broker.net.error_log import REPEAT_INTERVAL_S, RateLimitedLog
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient, batch, old_messages, produce, produce_values
@@ -123,11 +123,11 @@ def test_valid_requests_log_nothing(
 
 def test_repeated_warnings_are_counted(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
-    log = RepeatLog(logging.getLogger("repeat"), lambda: now[0])
+    log = RateLimitedLog(logging.getLogger("repeat"), lambda: now[0])
     for number in range(4):
         log.log(logging.WARNING, "a", "a %d", number)
         log.log(logging.WARNING, "b", "b %d", number)
-    now[0] = QUIET_S
+    now[0] = REPEAT_INTERVAL_S
     log.log(logging.WARNING, "a", "a %d", 9)
     assert [r.getMessage() for r in caplog.records] == ["a 0", "b 0", "a 9 (repeated 3 times)"]
 

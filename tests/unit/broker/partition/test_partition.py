@@ -47,9 +47,9 @@ def test_open_transaction_and_unreplicated_marker_limit_the_stable_offset() -> N
     transactions.begin(producer_id=1, first_offset=2)
     transactions.end(1, 5, commit=True)
     for _ in range(2):
-        assert [transactions.stable_offset(mark) for mark in (6, 5)] == [6, 2]
+        assert [transactions.last_stable_offset(mark) for mark in (6, 5)] == [6, 2]
     transactions.drop_replicated(6)
-    assert transactions.stable_offset(5) == 5
+    assert transactions.last_stable_offset(5) == 5
 
 
 def test_follower_lags_if_it_is_behind_for_too_long() -> None:
@@ -150,7 +150,7 @@ def test_stable_offset_and_aborted_list_match_a_model(steps: list[tuple[int, str
             if first is not None and kind == "a":
                 log.append((producer, first, offset))
         offset += 1
-    assert table.stable_offset(offset) == min([offset, *opened_at.values()])
+    assert table.last_stable_offset(offset) == min([offset, *opened_at.values()])
     for start in range(offset):
         aborted = table.aborted_between(start, offset)
         listed = [(t.producer_id, t.first_offset, t.last_offset) for t in aborted]
@@ -161,7 +161,7 @@ def test_unreplicated_records_are_not_stable() -> None:
     table = PartitionTransactions()
     table.begin(1, 5)
     table.end(1, 9, commit=True)
-    assert [table.stable_offset(end) for end in (4, 7, 9, 10)] == [4, 5, 5, 10]
+    assert [table.last_stable_offset(end) for end in (4, 7, 9, 10)] == [4, 5, 5, 10]
 
 
 def judged(raws: list[Raw], codec: Codec, options: AppendOptions) -> int | tuple[object, ...]:
