@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
+from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 _TRANSACTION_KEY: Final = 1
 """Key type of transactional ids in FindCoordinator; groups have key type 0."""
 _CONFIG_RESOURCES: Final[Mapping[int, ResourceType]] = {
-    2: ResourceType.TOPIC,
-    32: ResourceType.GROUP,
+    ConfigResourceType.TOPIC: ResourceType.TOPIC,
+    ConfigResourceType.GROUP: ResourceType.GROUP,
 }
-"""Resource types of the authorizer by ConfigResource type. All other types map to the cluster."""
+"""Resource types of the authorizer by `ConfigResourceType`. All others map to the cluster."""
 _WRITE_TRANSACTION: Final = (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id")
 _READ_GROUP: Final = (AclOperation.READ, ResourceType.GROUP, "group_id")
 OF_PARTITIONS: Final[Mapping[int, AclOperation]] = {

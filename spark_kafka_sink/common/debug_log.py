@@ -8,7 +8,7 @@ possible to follow a batch::
     msg close    session=.. partition=t-0 batch=7 reason=full    the batch was closed
     msg send     session=.. partition=t-0 batch=7 base_sequence=.. broker=1 correlation=12
     protocol send / protocol receive   client=.. broker=1 correlation=12
-    msg answer   session=.. partition=t-0 batch=7 broker=1 correlation=12 error=NONE offset=..
+    msg response session=.. partition=t-0 batch=7 broker=1 correlation=12 error=NONE offset=..
 
 No event contains a key, a value, a header or a credential.
 """

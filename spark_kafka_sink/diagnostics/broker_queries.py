@@ -16,6 +16,7 @@ from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_creator import topics_to_create
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
+from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.security.acl_commands import Acl, principal_of
@@ -174,7 +175,7 @@ def _ask(
     """Query the descriptions and the settings of topics concurrently."""
     described = ApiDriver(client, topic_handlers.DescribeTopicsHandler(operations=True), topics)
     handler: topic_handlers.DescribeConfigsHandler[str] = topic_handlers.DescribeConfigsHandler(
-        topic_handlers.ConfigResource.TOPIC
+        ConfigResourceType.TOPIC
     )
     configs = ApiDriver(client, handler, topics)
     described.step(client.now())

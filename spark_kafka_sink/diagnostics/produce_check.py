@@ -95,8 +95,8 @@ def check_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
     error = errors.AuthorizationError(
         f"the brokers do not assign a producer id to {acls.principal}",
         kafka_error=error_codes.error_name(code),
-        hint=f"{capitalized(acls.grant(write))} (enough since Kafka 2.8); earlier brokers also "
-        f"need: {acls.grant(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
+        hint=f"{capitalized(acls.grant_hint(write))} (enough since Kafka 2.8); earlier brokers "
+        f"also need: {acls.grant_hint(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))}",
     )
     return Finding.failure(CheckStep.PERMISSIONS, error)
 

@@ -44,7 +44,7 @@ def check_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
             f"IdempotentWrite on the cluster is denied to {acls.principal}, and these brokers "
             f"(before Kafka 2.8) assign producer ids only with this permission",
             kafka_error=error_name(ErrorCode.cluster_authorization_failed),
-            hint=f"{capitalized(acls.grant(acl))}, or set kafka.enable.idempotence=false.",
+            hint=f"{capitalized(acls.grant_hint(acl))}, or set kafka.enable.idempotence=false.",
         )
         return Finding.failure(CheckStep.PERMISSIONS, error)
     return Finding.ok(
@@ -60,7 +60,7 @@ def denied(acl: Acl, code: int, config: ProducerConfig, broker: str | None = Non
         topic=acl.name if acl.resource is ResourceType.TOPIC else None,
         broker=broker,
         kafka_error=error_name(code),
-        hint=capitalized(acls.grant(acl)),
+        hint=capitalized(acls.grant_hint(acl)),
     )
     return Finding.failure(CheckStep.PERMISSIONS, error)
 
@@ -80,7 +80,7 @@ def check_topic_facts(facts: TopicFacts, config: ProducerConfig) -> Finding:
             "exists",
             topic=name,
             kafka_error=error_name(code),
-            hint=capitalized(acls.grant(acl)),
+            hint=capitalized(acls.grant_hint(acl)),
         )
         return Finding.failure(CheckStep.PERMISSIONS, error)
     rejected = errors.UnknownTopicError(
@@ -166,7 +166,7 @@ def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
             topic=name,
             kafka_error=error_name(creation.code),
             hint=f"{create_hint}, or "
-            f"{acls.grant(Acl(AclOperation.CREATE, ResourceType.TOPIC, name))}",
+            f"{acls.grant_hint(Acl(AclOperation.CREATE, ResourceType.TOPIC, name))}",
         )
         return Finding.failure(CheckStep.PERMISSIONS, unauthorized)
     if creation.code:

@@ -85,7 +85,7 @@ class AclAdvisor:
     def transaction_error(self, code: int, broker: str, *, two_phase: bool) -> AuthorizationError:
         """Return the error for denied access to the transactional id."""
         acl = self._acl(code, "")
-        hint = capitalized(self.grant(acl))
+        hint = capitalized(self.grant_hint(acl))
         if two_phase:
             hint += "; two-phase commit also needs TwoPhaseCommit on the transactional id, and "
             hint += "transaction.two.phase.commit.enable=true on every broker"
@@ -103,26 +103,26 @@ class AclAdvisor:
     def hint(self, code: int, topic: str) -> str:
         """Return a hint on how to grant the access that `code` denies; `topic` may be empty."""
         if code == _TOPIC and topic in self._metadata.denials.uncreatable:
-            create = self.grant(Acl(AclOperation.CREATE, ResourceType.TOPIC, topic))
+            create = self.grant_hint(Acl(AclOperation.CREATE, ResourceType.TOPIC, topic))
             return f"Create the topic, or correct its name, or {create}"
         if code != _CLUSTER:
-            return capitalized(self.grant(self._acl(code, topic)))
+            return capitalized(self.grant_hint(self._acl(code, topic)))
         return self._idempotence((topic,) if topic else ())
 
-    def grant(self, acl: Acl) -> str:
+    def grant_hint(self, acl: Acl) -> str:
         """Return a sentence with the command that grants the ACL."""
         is_topic = acl.resource is ResourceType.TOPIC
-        return self._commands.grant(acl, self._topic(acl.name) if is_topic else acl.on)
+        return self._commands.grant_hint(acl, self._topic(acl.name) if is_topic else acl.on)
 
     def _idempotence(self, topics: Iterable[str]) -> str:
         """Return a hint on the ACLs of an idempotent producer; `topics` may be incomplete."""
         names = sorted(topics, key=lambda name: (name == self.dead_letter_topic, name))
         if names:
-            write = "; ".join(self.grant(_write(topic)) for topic in names[:_MAX_TOPICS])
+            write = "; ".join(self.grant_hint(_write(topic)) for topic in names[:_MAX_TOPICS])
             write += f" and {len(names) - _MAX_TOPICS} more" * (len(names) > _MAX_TOPICS)
         else:
-            write = self._commands.grant(_write("<topic>"), "each topic of the job")
-        cluster = self.grant(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))
+            write = self._commands.grant_hint(_write("<topic>"), "each topic of the job")
+        cluster = self.grant_hint(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))
         return (
             f"{capitalized(write)} (enough since Kafka 2.8); earlier brokers also need {cluster}, "
             "or set kafka.enable.idempotence=false."

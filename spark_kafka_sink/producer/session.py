@@ -122,7 +122,7 @@ class ProducerSession:
         self._sender = make_sender(self.context)
         self._last_slice_count = 0
         self.context.events.on_opened(client.name, client.config.buffer_memory)
-        client.network.name_client(self.context.settings.client_id)
+        client.network.set_client_id(self.context.settings.client_id)
         client.attach(self._sender)
         client.metadata.assume(self.context.settings.assumed_topics)
         if self.context.dead_letter_topic is not None:

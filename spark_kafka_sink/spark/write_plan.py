@@ -158,14 +158,16 @@ def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
 
     Args:
         config: the sink's settings, as set by the user.
-        of_stream: True if a micro-batch is planned, see `StreamPreflight`.
+        of_stream: True if a micro-batch is planned, see `StreamSecurityCheck`.
 
     Raises:
         ConfigError: a key store cannot be opened, or a library is missing.
     """
     from spark_kafka_sink.kafka.security import security_checks  # Not needed in tasks or commits.
 
-    check = security_checks.STREAMS.check if of_stream else security_checks.check_security
+    check = (
+        security_checks.STREAM_SECURITY_CHECK.check if of_stream else security_checks.check_security
+    )
     check(with_shipped_files(config).security)
 
 

@@ -72,9 +72,9 @@ class Scram:
 
 def finished(exchange: Any, server: Any) -> Any:
     """Exchange messages until both sides have finished; return the server."""
-    message = exchange.first()
+    message = exchange.initial_response()
     while message is not None:
-        message = exchange.answer(bytes(server.evaluateResponse(message)))
+        message = exchange.next_response(bytes(server.evaluateResponse(message)))
     assert server.isComplete()
     return server
 
@@ -133,12 +133,12 @@ def test_scram_with_a_server_that_has_other_keys(jvm: Jvm, mechanism: Mechanism)
     scram.users.put("alice", scram.credential("secret"))
     other.users.put("alice", other.credential("other"))
     ours = exchange(mechanism, password_login("alice", "secret"))
-    ours.answer(bytes(scram.server().evaluateResponse(ours.first())))
+    ours.next_response(bytes(scram.server().evaluateResponse(ours.initial_response())))
     theirs = exchange(mechanism, password_login("alice", "other"))
     server = other.server()
-    proof = theirs.answer(bytes(server.evaluateResponse(theirs.first())))
+    proof = theirs.next_response(bytes(server.evaluateResponse(theirs.initial_response())))
     with pytest.raises(AuthenticationError, match="signature is wrong"):
-        ours.answer(bytes(server.evaluateResponse(proof)))
+        ours.next_response(bytes(server.evaluateResponse(proof)))
 
 
 def plain_server(jvm: Jvm, name: str, password: str) -> Any:
@@ -199,11 +199,11 @@ def test_token_rejected_by_the_server(
 ) -> None:
     ours = exchange(Mechanism.OAUTHBEARER, UnsecuredTokenLogin(claims=claims))
     server = oauth_server(jvm, **options)
-    acknowledged = ours.answer(bytes(server.evaluateResponse(ours.first())))
+    acknowledged = ours.next_response(bytes(server.evaluateResponse(ours.initial_response())))
     with pytest.raises(Py4JJavaError, match=status):
         server.evaluateResponse(acknowledged)
     with pytest.raises(AuthenticationError, match=f"rejected the token: {status}"):
-        ours.answer(b"")
+        ours.next_response(b"")
 
 
 def test_extensions_are_parsed_by_the_server(jvm: Jvm) -> None:
@@ -213,7 +213,7 @@ def test_extensions_are_parsed_by_the_server(jvm: Jvm) -> None:
         token=Secret("abc.DEF-1_2~3+4/5==", "kafka.sasl.oauthbearer.token"),
         extensions=(("logicalCluster", "lkc-1 2"), ("identityPoolId", "pool,x=y")),
     )
-    message = exchange(Mechanism.OAUTHBEARER, login).first()
+    message = exchange(Mechanism.OAUTHBEARER, login).initial_response()
     read = oauth.OAuthBearerClientInitialResponse(message)
     assert read.tokenValue() == "abc.DEF-1_2~3+4/5=="
     assert dict(read.extensions().map()) == {

@@ -55,7 +55,13 @@ def test_statistics_and_debug_events_on_executor_console(
     statistics = json.loads(line)
     assert statistics["txmsgs"] == 100
     events = re.findall(r"DEBUG spark_kafka_sink\.debug\.msg: (\w+) session=(\S+)", text)
-    assert {name for name, _ in events} == {"append", "close", "assign_partition", "send", "answer"}
+    assert {name for name, _ in events} == {
+        "append",
+        "close",
+        "assign_partition",
+        "send",
+        "response",
+    }
     assert {session for _, session in events} == {statistics["name"]}
 
 

@@ -34,6 +34,7 @@ from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.cluster.topics import is_topic_name
 from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigSource, ConfigType, StartConfig
+from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -67,15 +68,6 @@ def _log_levels() -> dict[str, str]:
 def _level_name(number: int) -> str:
     below = [known for known in _NAMES if known <= number]
     return _NAMES[max(below, default=logging.DEBUG)]
-
-
-class ConfigResourceType(IntEnum):
-    """Resource types, with their numbers in the requests."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

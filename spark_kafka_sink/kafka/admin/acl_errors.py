@@ -30,7 +30,7 @@ def denied_error(client: BlockingClient, action: str, code: int, acl: Acl) -> Au
         f"{action} was rejected: {acl} is denied to {acls.principal}",
         topic=topic,
         kafka_error=error_name(code),
-        hint=capitalized(acls.grant(acl)),
+        hint=capitalized(acls.grant_hint(acl)),
     )
 
 

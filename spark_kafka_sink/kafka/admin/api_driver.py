@@ -134,7 +134,7 @@ class LeaderHandler(ApiHandler[TopicPartition, V]):
         return LeaderLookup(client)
 
 
-def only(items: Sequence[Any], outcome: RequestOutcome) -> Any:
+def only_item(items: Sequence[Any], outcome: RequestOutcome) -> Any:
     """Return the only item of a list in the response to a request for one item.
 
     Raises:
@@ -195,7 +195,7 @@ class ApiDriver(Generic[K, V]):
         return not self._waiting and not self._in_progress
 
     @property
-    def unsettled(self) -> dict[K, int | None]:
+    def unfinished_codes(self) -> dict[K, int | None]:
         """The latest error codes of the keys that have no final result."""
         states = (*self._waiting.items(), *self._in_progress.items())
         return {key: state.code for key, state in states}
@@ -203,7 +203,7 @@ class ApiDriver(Generic[K, V]):
     @property
     def latest_code(self) -> int | None:
         """The latest error code of any key without a final result, or None."""
-        return next((code for code in self.unsettled.values() if code is not None), None)
+        return next((code for code in self.unfinished_codes.values() if code is not None), None)
 
     def add(self, keys: Iterable[K]) -> None:
         """Add keys; keys that are already in progress are skipped."""

@@ -17,7 +17,13 @@ import pyarrow as pa
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
-from spark_kafka_sink.kafka.admin.api_driver import KeyResult, LeaderHandler, V, only, request_one
+from spark_kafka_sink.kafka.admin.api_driver import (
+    KeyResult,
+    LeaderHandler,
+    V,
+    only_item,
+    request_one,
+)
 from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
 from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, LeaderLookup, Lookup
 from spark_kafka_sink.kafka.admin.transaction_handlers import EndTxnHandler
@@ -80,7 +86,9 @@ class AddPartitionsHandler(CoordinatorHandler[None]):
 
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
-        return KeyResult(code=only([*read_partition_errors(outcome.response).values()], outcome))
+        return KeyResult(
+            code=only_item([*read_partition_errors(outcome.response).values()], outcome)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +145,8 @@ class ProduceHandler(LeaderHandler[int]):
 
     def result(self, key: TopicPartition, outcome: RequestOutcome) -> KeyResult[int]:  # noqa: ARG002
         """See `ApiHandler`."""
-        topic = only(outcome.response.responses, outcome)
-        partition = only(topic.partition_responses, outcome)
+        topic = only_item(outcome.response.responses, outcome)
+        partition = only_item(topic.partition_responses, outcome)
         return KeyResult(
             code=int(partition.error_code),
             value=int(partition.base_offset),

@@ -147,7 +147,7 @@ class BlockingClient:
         quiet = replace(config, allow_auto_create_topics=False)
         self._client = Client(quiet, connect=connect, logins=logins)
         self._network = self._client.network
-        self._network.name_client(ADMIN_CLIENT_ID)
+        self._network.set_client_id(ADMIN_CLIENT_ID)
         self.clock = self._client.clock
         self.metadata = self._client.metadata
         self.random = self._client.random

@@ -220,7 +220,7 @@ class LogReader:
     def _is_other(self, position: Position) -> bool:
         """Return True if the topic has been deleted and recreated since `position`."""
         topic = self._client.cluster.topics.get(self._topic_partition.topic)
-        return topic is not None and topic.is_other(position.topic_id)
+        return topic is not None and topic.is_recreated(position.topic_id)
 
     def _offset(self, timestamp: int, deadline: float | None) -> int:
         offset = self._request(ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets")

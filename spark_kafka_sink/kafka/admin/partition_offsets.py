@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.kafka.admin.api_driver import KeyResult, LeaderHandler, only
+from spark_kafka_sink.kafka.admin.api_driver import KeyResult, LeaderHandler, only_item
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def only_partition(outcome: RequestOutcome) -> Any:
     """Return the partition's part of a response to a request for one partition."""
     response = outcome.response
     topics = response.responses if hasattr(response, "responses") else response.topics
-    return only(only(topics, outcome).partitions, outcome)
+    return only_item(only_item(topics, outcome).partitions, outcome)
 
 
 def leader_epoch(client: BlockingClient, topic_partition: TopicPartition) -> int:

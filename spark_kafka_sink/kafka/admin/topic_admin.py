@@ -15,7 +15,6 @@ from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHa
 from spark_kafka_sink.kafka.admin.topic_handlers import (
     ALL_TOPICS,
     UNKNOWN_TOPIC_RETRY_S,
-    ConfigResource,
     CreateTopicsHandler,
     DescribeConfigsHandler,
     DescribeTopicsHandler,
@@ -25,6 +24,7 @@ from spark_kafka_sink.kafka.admin.topic_handlers import (
 )
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
+from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.security.acl_commands import Acl
@@ -177,7 +177,7 @@ class TopicAdmin:
 
     def topic_config(self, topic: str, name: str, deadline: float | None) -> str | None:
         """Return a topic's config, or None if it is missing or this client may not read it."""
-        handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResource.TOPIC)
+        handler: DescribeConfigsHandler[str] = DescribeConfigsHandler(ConfigResourceType.TOPIC)
         action = f"reading {name} of topic {topic}"
         value = request_one(self._client, handler, topic, deadline, action).value
         return None if value is None else value.get(name)
@@ -193,7 +193,7 @@ class TopicAdmin:
         """
         client = self._client
         client.await_metadata(deadline)
-        handler: DescribeConfigsHandler[int] = DescribeConfigsHandler(ConfigResource.BROKER)
+        handler: DescribeConfigsHandler[int] = DescribeConfigsHandler(ConfigResourceType.BROKER)
         driver = ApiDriver(client, handler, client.cluster.nodes, BrokerLookup(client))
         soon = client.deadline(_BROKERS_TIMEOUT_S)
         if not driver.run(soon if deadline is None else min(soon, deadline)) and not driver.results:

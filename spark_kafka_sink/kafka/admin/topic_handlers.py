@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.kafka.admin.api_driver import MANY_KEYS, ApiHandler, KeyResult, only
+from spark_kafka_sink.kafka.admin.api_driver import MANY_KEYS, ApiHandler, KeyResult, only_item
 from spark_kafka_sink.kafka.admin.lookups import ControllerLookup, K, Lookup
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     import uuid
 
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
@@ -180,7 +180,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
 
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
-        topic = only(outcome.response.topics, outcome)
+        topic = only_item(outcome.response.topics, outcome)
         message = getattr(topic, "error_message", None)
         return KeyResult(code=int(topic.error_code), message=message)
 
@@ -196,13 +196,6 @@ class CreateTopicsHandler(ApiHandler[str, None]):
         }
 
 
-class ConfigResource(IntEnum):
-    """Kafka's ConfigResource.Type."""
-
-    TOPIC = 2
-    BROKER = 4
-
-
 class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
     """Reads all configs of topics or brokers. The keys are topic names or broker ids.
 
@@ -215,7 +208,7 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
     api = ApiKey.DESCRIBE_CONFIGS
     lookup_codes = _RETRIABLE_AT_CONTROLLER
 
-    def __init__(self, resource: ConfigResource) -> None:
+    def __init__(self, resource: ConfigResourceType) -> None:
         self._resource = resource
 
     def values(self, keys: Sequence[K], version: int) -> FieldValues:  # noqa: ARG002
@@ -229,7 +222,7 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
 
     def result(self, key: K, outcome: RequestOutcome) -> KeyResult[Mapping[str, str | None]]:  # noqa: ARG002
         """See `ApiHandler`."""
-        resource = only(outcome.response.results, outcome)
+        resource = only_item(outcome.response.results, outcome)
         code = int(resource.error_code)
         values = {config.name: config.value for config in resource.configs}
         return KeyResult(code=code, value=None if code else values, message=resource.error_message)

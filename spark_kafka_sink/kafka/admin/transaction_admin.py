@@ -333,4 +333,6 @@ def _run(driver: ApiDriver[str, Any], deadline: float | None) -> dict[str, int]:
     driver.run(deadline)
     codes = {key: result.code for key, result in driver.results.items()}
     lost = int(ClientErrorCode.disconnected)
-    return codes | {key: lost if code is None else code for key, code in driver.unsettled.items()}
+    return codes | {
+        key: lost if code is None else code for key, code in driver.unfinished_codes.items()
+    }

@@ -67,7 +67,7 @@ class BrokerConnection:
     """Time of the connection's last write, or None before the first write."""
     read_at: float | None = None
     """Time of the connection's last read, or None before the first read."""
-    watched: int = 0
+    registered_events: int = 0
     """The selector events registered for the transport."""
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ class BrokerConnection:
             broker=str(self.node),
             security=security,
             state=connection.state,
-            has_answered=connection.has_answered,
+            has_responded=connection.has_responded,
             is_waiting=bool(connection.in_flight),
             is_accepted=is_accepted,
         )
@@ -140,13 +140,13 @@ class BrokerConnection:
         """Start a step of a connection attempt, which fails at the deadline."""
         self.last_used, self.connect_by = now, deadline
 
-    def limit_step(self, deadline: float) -> None:
+    def set_step_deadline(self, deadline: float) -> None:
         """Set the deadline of the step of a login that starts now."""
         self.connect_by = deadline
 
     def open(self, transport: Transport, events: int) -> None:
         """Connect with a transport, which is registered for these selector events."""
-        self.transport, self.watched = transport, events
+        self.transport, self.registered_events = transport, events
 
     def end_attempt(self) -> bool:
         """Reset the failures if the broker has just become ready; return False otherwise."""
@@ -194,7 +194,7 @@ class BrokerConnection:
         connection.start_handshake(now)
         self.flush()
 
-    def rename(self, client_id: str) -> None:
+    def set_client_id(self, client_id: str) -> None:
         """Set the client id for the headers of later requests."""
         self.client_id = self.connection.client_id = client_id
 

@@ -229,9 +229,9 @@ class Client:
         """Replace the running loop by `loop`, and use its meters and backlog."""
         self._loop = loop
         if loop is None:
-            self.network.report_to(BrokerMeters(), no_backlog)
+            self.network.use_session_meters(BrokerMeters(), no_backlog)
         else:
-            self.network.report_to(loop.broker_meters, loop.backlog)
+            self.network.use_session_meters(loop.broker_meters, loop.backlog)
 
     def _run_iteration(self) -> None:
         loop = self._loop

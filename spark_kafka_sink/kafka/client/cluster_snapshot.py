@@ -22,7 +22,7 @@ NO_LEADER = -1
 MAX_PARTITIONS = 1 << 20
 """Maximum accepted partition count of a topic, which is far above what Kafka supports."""
 _HAS_PARTITIONS = frozenset({ErrorCode.none, ErrorCode.leader_not_available})
-_RELIABLE_EPOCHS = 9
+_RELIABLE_EPOCHS_VERSION = 9
 """First version of Metadata with reliable leader epochs. Older versions can return stale epochs
 (KAFKA-9212).
 """
@@ -49,7 +49,7 @@ class TopicInfo:
     leaders: tuple[int, ...]
     leader_epochs: tuple[int, ...]
 
-    def is_other(self, topic_id: uuid.UUID | None) -> bool:
+    def is_recreated(self, topic_id: uuid.UUID | None) -> bool:
         """Return True if `topic_id` is known and different, because the topic was recreated."""
         return None not in {self.topic_id, topic_id} and self.topic_id != topic_id
 
@@ -190,14 +190,14 @@ def _topic_info(topic: Any, version: int) -> TopicInfo:
     for partition in topic.partitions:
         index = int(partition.partition_index)
         leaders[index] = int(partition.leader_id)
-        if version >= _RELIABLE_EPOCHS:
+        if version >= _RELIABLE_EPOCHS_VERSION:
             epochs[index] = int(partition.leader_epoch)
     return TopicInfo(topic.name, getattr(topic, "topic_id", None), tuple(leaders), tuple(epochs))
 
 
 def _newest(earlier: TopicInfo | None, received: TopicInfo) -> TopicInfo:
     """Return `received`, but keep leaders with newer epochs: brokers can lag (KAFKA-6614)."""
-    if earlier is None or earlier.is_other(received.topic_id):
+    if earlier is None or earlier.is_recreated(received.topic_id):
         return received
     if earlier.partition_count > received.partition_count:
         return received

@@ -71,7 +71,7 @@ class ConnectionProtocol:
         """Time of the latest change of `state`, in seconds."""
         self.login_due: float | None = None
         """Time at which the login must be renewed, in seconds of the caller's clock, or None."""
-        self.has_answered = False
+        self.has_responded = False
         """True after the broker has responded to a request that followed the handshake."""
         self.versions: dict[int, VersionRange] = {}
         self.feature_levels: dict[str, int] = {}
@@ -218,7 +218,7 @@ class ConnectionProtocol:
             if self._authenticator is not None:
                 self._continue_login(self._authenticator, response, now)
                 continue
-            self.has_answered = True
+            self.has_responded = True
             yield sent, response
 
     def has_written(self, sent_request: InFlightRequest) -> bool:

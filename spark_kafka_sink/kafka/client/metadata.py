@@ -184,7 +184,7 @@ class Metadata:
         correlation = network.send(node.node_id, self._request(network, node), now)
         if (log_event := self._debug.metadata) is not None:
             topics = ",".join(sorted(self._topics))
-            log_event("ask", broker=node.node_id, correlation=correlation, topics=topics)
+            log_event("request", broker=node.node_id, correlation=correlation, topics=topics)
 
     def learn_leader(self, topic_partition: TopicPartition, leader: int, epoch: int) -> None:
         """Store a partition's leader from a Produce response (KIP-951) if its epoch is newer."""

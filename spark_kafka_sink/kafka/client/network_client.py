@@ -107,7 +107,7 @@ class NetworkClient:
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
         self._done: list[Completion] = []
 
-    def name_client(self, client_id: str) -> None:
+    def set_client_id(self, client_id: str) -> None:
         """Set the client id for later requests, unless the user has configured a client id.
 
         Brokers read it from each request, so open connections can be reused. Any thread can call
@@ -115,7 +115,7 @@ class NetworkClient:
         """
         self.client_id = self._config.client_id or client_id or DEFAULT_CLIENT_ID
         for broker in self.brokers():
-            broker.rename(self.client_id)
+            broker.set_client_id(self.client_id)
 
     def is_ready(self, node: Node, now: float) -> bool:
         """Return True if requests can now be sent to a broker at the address in `node`."""
@@ -142,7 +142,7 @@ class NetworkClient:
             self._open(broker, now)
         elif broker.is_ready and broker.is_login_due(now):
             broker.connection.renew_login()
-            broker.limit_step(self._deadline(now) + self._config.request_timeout_ms / 1000)
+            broker.set_step_deadline(self._deadline(now) + self._config.request_timeout_ms / 1000)
             self._continue_login(broker, now)
 
     def is_connecting(self, since: float) -> bool:
@@ -233,7 +233,9 @@ class NetworkClient:
         times = (due for broker in self._brokers.values() for due in broker.deadlines(timeout))
         return min((due - now for due in times if due > now), default=1.0)
 
-    def report_to(self, meters: BrokerMeters, backlog: Callable[[int, float], str]) -> None:
+    def use_session_meters(
+        self, meters: BrokerMeters, backlog: Callable[[int, float], str]
+    ) -> None:
         """Count in the meters of a session, and name its waiting batches in logs of outages."""
         self.metrics.meters = meters
         self.outages.backlog = backlog
@@ -362,7 +364,7 @@ class NetworkClient:
     def _continue_login(self, broker: BrokerConnection, now: float) -> None:
         """Run the next step of a login, if any."""
         if broker.connection.maybe_log_in():
-            broker.limit_step(self._deadline(now))
+            broker.set_step_deadline(self._deadline(now))
         if (step := broker.connection.take_step()) is not None:
             self._logins.run(broker.connection, step, self.wakeup)
 
@@ -395,9 +397,9 @@ class NetworkClient:
             events = selectors.EVENT_READ
             if broker.wants_write:
                 events |= selectors.EVENT_WRITE
-            if broker.watched != events:
+            if broker.registered_events != events:
                 self._selector.modify(broker.transport, events, broker)
-                broker.watched = events
+                broker.registered_events = events
 
     def _expire(self, now: float) -> None:
         timeout = self._config.request_timeout_ms / 1000

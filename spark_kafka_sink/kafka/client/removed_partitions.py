@@ -40,7 +40,7 @@ class RemovedPartitions:
             largest = self._largest.get(name)
             if largest is None or topic.partition_count >= largest.partition_count:
                 self._largest[name] = topic
-            elif largest.is_other(topic.topic_id):
+            elif largest.is_recreated(topic.topic_id):
                 self._since.setdefault(name, now)
                 self._remaining[name] = topic.partition_count
                 continue

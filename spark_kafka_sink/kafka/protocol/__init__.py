@@ -10,6 +10,7 @@ In reading order:
 - `topic_partition`: a partition of a topic
 - `codec`: encode and decode messages, with a check of every length
 - `acl`: operations and resource types of ACLs
+- `config_resource_type`: types of resources that have configs
 - `versions`: API keys, the versions that this client supports, and finalized features
 - `messages`: request and response headers, and messages built from plain values
 - `produce`: read and write Produce requests and responses without copying records

@@ -138,7 +138,7 @@ class AclCommandBuilder:
         sasl = self.security.sasl
         return sasl is not None and sasl.mechanism is Mechanism.AWS_MSK_IAM
 
-    def grant(self, acl: Acl, resource: str | None = None) -> str:
+    def grant_hint(self, acl: Acl, resource: str | None = None) -> str:
         """Return an instruction to grant a permission, with the command to run.
 
         Args:

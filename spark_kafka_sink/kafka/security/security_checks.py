@@ -73,7 +73,7 @@ def _files_of(security: SecurityConfig) -> tuple[str, ...]:
     return store_files(security.tls)
 
 
-class StreamPreflight:
+class StreamSecurityCheck:
     """Runs `check_security` before each micro-batch, and tolerates the renewal of files.
 
     After settings have passed once in this process, they no longer fail a stream: tasks continue
@@ -124,5 +124,5 @@ class StreamPreflight:
             del self._passed[next(iter(self._passed))]
 
 
-STREAMS = StreamPreflight()
+STREAM_SECURITY_CHECK = StreamSecurityCheck()
 """The check for all streams that are planned by this process."""

@@ -111,7 +111,7 @@ class ProducerEvents(BatchListener):
         """Log the response to the batch's request, or its loss, and the resulting action."""
         if (log_event := self._debug.msg) is not None:
             log_event(
-                "answer",
+                "response",
                 **_ids(batch),
                 base_sequence=batch.sequence,
                 broker=completion.node.node_id,

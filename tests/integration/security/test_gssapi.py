@@ -65,18 +65,18 @@ def exchange(login: KerberosLogin, host: str = HOST) -> SaslExchange:
 def with_context(kdc: Kdc) -> tuple[SaslExchange, Acceptor]:
     """Return both sides with an established context, before the broker offers security layers."""
     initiator, acceptor = exchange(keytab_login(kdc)), Acceptor(kdc)
-    assert initiator.answer(acceptor.accept(initiator.first())) == b""
+    assert initiator.next_response(acceptor.accept(initiator.initial_response())) == b""
     return initiator, acceptor
 
 
 def log_in(kdc: Kdc, login: KerberosLogin) -> Acceptor:
     initiator, acceptor = exchange(login), Acceptor(kdc)
     assert initiator.mechanism == "GSSAPI"
-    assert initiator.answer(acceptor.accept(initiator.first())) == b""
-    chosen = initiator.answer(acceptor.wrap(LAYERS))
+    assert initiator.next_response(acceptor.accept(initiator.initial_response())) == b""
+    chosen = initiator.next_response(acceptor.wrap(LAYERS))
     assert chosen is not None
     assert acceptor.unwrap(chosen) == LAYERS + f"alice@{REALM}".encode()
-    assert initiator.answer(b"") is None
+    assert initiator.next_response(b"") is None
     assert str(acceptor.context.initiator_name) == f"alice@{REALM}"
     return acceptor
 
@@ -122,22 +122,22 @@ def test_ticket_is_reused_without_kdc(kdc: Kdc, tmp_path: Path) -> None:
 )
 def test_no_ticket_with_keytab(kdc: Kdc, settings: dict[str, str], expected: str) -> None:
     with pytest.raises(AuthenticationError, match=expected):
-        exchange(keytab_login(kdc, **settings)).first()
+        exchange(keytab_login(kdc, **settings)).initial_response()
 
 
 def test_host_without_principal(kdc: Kdc) -> None:
     with pytest.raises(AuthenticationError, match="kafka/elsewhere"):
-        exchange(keytab_login(kdc), "elsewhere").first()
+        exchange(keytab_login(kdc), "elsewhere").initial_response()
 
 
 def test_missing_ticket_is_reported(kdc: Kdc) -> None:
     with pytest.raises(AuthenticationError, match="the system's ticket cache"):
-        exchange(KerberosLogin(service_name=SERVICE)).first()
+        exchange(KerberosLogin(service_name=SERVICE)).initial_response()
 
 
 def test_missing_keytab_is_reported(kdc: Kdc) -> None:
     with pytest.raises(ConfigError, match=f"cannot be read on {os.uname().nodename}"):
-        exchange(keytab_login(kdc, keytab="/no/such.keytab")).first()
+        exchange(keytab_login(kdc, keytab="/no/such.keytab")).initial_response()
 
 
 @pytest.mark.parametrize(
@@ -152,36 +152,36 @@ def test_missing_keytab_is_reported(kdc: Kdc) -> None:
 def test_invalid_security_layers(kdc: Kdc, layers: bytes, expected: str) -> None:
     initiator, acceptor = with_context(kdc)
     with pytest.raises(AuthenticationError, match=expected):
-        initiator.answer(acceptor.wrap(layers))
+        initiator.next_response(acceptor.wrap(layers))
 
 
 def test_unsigned_security_layers(kdc: Kdc) -> None:
     initiator, _ = with_context(kdc)
     with pytest.raises(AuthenticationError, match="GSSAPI message is invalid"):
-        initiator.answer(LAYERS)
+        initiator.next_response(LAYERS)
 
 
 def test_replayed_response_is_rejected(kdc: Kdc) -> None:
-    replayed = Acceptor(kdc).accept(exchange(keytab_login(kdc)).first())
+    replayed = Acceptor(kdc).accept(exchange(keytab_login(kdc)).initial_response())
     initiator = exchange(keytab_login(kdc))
-    initiator.first()
+    initiator.initial_response()
     with pytest.raises(AuthenticationError):
-        initiator.answer(replayed)
+        initiator.next_response(replayed)
 
 
 def test_oversized_message_is_rejected(kdc: Kdc) -> None:
     initiator, _ = with_context(kdc)
     with pytest.raises(AuthenticationError, match="1,000,000 bytes"):
-        initiator.answer(bytes(1_000_000))
+        initiator.next_response(bytes(1_000_000))
 
 
 @HOSTILE
 @given(challenge=st.binary(max_size=300))
 def test_random_bytes_instead_of_a_context_are_rejected(kdc: Kdc, challenge: bytes) -> None:
     initiator = exchange(keytab_login(kdc))
-    initiator.first()
+    initiator.initial_response()
     with pytest.raises(AuthenticationError):
-        initiator.answer(challenge)
+        initiator.next_response(challenge)
 
 
 @HOSTILE
@@ -191,13 +191,13 @@ def test_mutated_response_is_rejected_or_has_no_effect(
 ) -> None:
     """Some bytes around the token are ignored."""
     initiator, acceptor = exchange(keytab_login(kdc)), Acceptor(kdc)
-    response = bytearray(acceptor.accept(initiator.first()))
+    response = bytearray(acceptor.accept(initiator.initial_response()))
     response[int(location * len(response))] ^= change
     try:
-        assert initiator.answer(bytes(response)) == b""
+        assert initiator.next_response(bytes(response)) == b""
     except AuthenticationError:
         return
-    chosen = initiator.answer(acceptor.wrap(LAYERS))
+    chosen = initiator.next_response(acceptor.wrap(LAYERS))
     assert chosen is not None
     assert acceptor.unwrap(chosen).startswith(LAYERS)
 
@@ -207,4 +207,4 @@ def test_mutated_response_is_rejected_or_has_no_effect(
 def test_random_bytes_instead_of_layers_are_rejected(kdc: Kdc, challenge: bytes) -> None:
     initiator, _ = with_context(kdc)
     with pytest.raises(AuthenticationError):
-        initiator.answer(challenge)
+        initiator.next_response(challenge)

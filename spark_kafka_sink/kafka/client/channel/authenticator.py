@@ -172,12 +172,12 @@ class Authenticator:
     def _begin(self) -> bytes:
         with _naming(self._login.mechanism):
             self._exchange = self._login.new_exchange()
-            return self._exchange.first()
+            return self._exchange.initial_response()
 
     def _answer(self, challenge: bytes) -> bytes | None:
         assert self._exchange is not None
         with _naming(self._login.mechanism):
-            return self._exchange.answer(challenge)
+            return self._exchange.next_response(challenge)
 
     def _authenticate(self, message: bytes) -> Request:
         values = {"auth_bytes": message}

@@ -73,7 +73,7 @@ class Diagnosis:
 class Circumstances:
     """The progress of a connection that has ended.
 
-    `has_answered` is True if the broker had responded to a request after the handshake.
+    `has_responded` is True if the broker had responded to a request after the handshake.
     `is_waiting` is True if requests were in flight. `is_accepted` is True if any broker had
     accepted the client.
     """
@@ -81,7 +81,7 @@ class Circumstances:
     broker: str
     security: SecurityConfig
     state: ChannelState
-    has_answered: bool = False
+    has_responded: bool = False
     is_waiting: bool = False
     is_accepted: bool = False
 
@@ -110,7 +110,7 @@ def _diagnose(error: Exception, circumstances: Circumstances) -> Diagnosis:
         return Diagnosis(str(error))
     if isinstance(error, errors.KafkaProdError):
         return _rejected(error, circumstances)
-    if isinstance(error, ssl.SSLError) and not circumstances.has_answered:
+    if isinstance(error, ssl.SSLError) and not circumstances.has_responded:
         return _tls(error, circumstances)
     if isinstance(error, TimeoutError) or not isinstance(error, OSError):
         return Diagnosis(reason_of(error))

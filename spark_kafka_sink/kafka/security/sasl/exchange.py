@@ -61,7 +61,7 @@ class SaslExchange:
         self.mechanism = mechanism
         self._messages = messages
 
-    def first(self) -> bytes:
+    def initial_response(self) -> bytes:
         """Return the first message to the broker, which can be empty.
 
         Raises:
@@ -70,7 +70,7 @@ class SaslExchange:
         """
         return next(self._messages)
 
-    def answer(self, challenge: bytes) -> bytes | None:
+    def next_response(self, challenge: bytes) -> bytes | None:
         """Return the response to the broker's message, or None if the exchange is complete.
 
         Raises:

@@ -196,10 +196,10 @@ def client(mechanism: Mechanism, password: str = "pässword") -> SaslExchange:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_both_sides_prove_their_identity(credentials: Credentials, mechanism: Mechanism) -> None:
     exchange, server = client(mechanism), ScramSaslServer(credentials, mechanism.value)
-    final = exchange.answer(server.evaluate(exchange.first()))
+    final = exchange.next_response(server.evaluate(exchange.initial_response()))
     assert final is not None
     assert not server.is_complete
-    assert exchange.answer(server.evaluate(final)) is None
+    assert exchange.next_response(server.evaluate(final)) is None
     assert (server.is_complete, server.user) == (True, "al=ice,")
 
 
@@ -207,7 +207,7 @@ def test_both_sides_prove_their_identity(credentials: Credentials, mechanism: Me
 def test_wrong_password_is_rejected(credentials: Credentials, mechanism: Mechanism) -> None:
     exchange = client(mechanism, "guessed")
     server = ScramSaslServer(credentials, mechanism.value)
-    final = exchange.answer(server.evaluate(exchange.first()))
+    final = exchange.next_response(server.evaluate(exchange.initial_response()))
     assert final is not None
     with pytest.raises(SaslServerError):
         server.evaluate(final)
@@ -249,7 +249,7 @@ def test_rejected_first_messages(credentials: Credentials, message: bytes) -> No
 def test_rejected_final_messages(credentials: Credentials, change: object) -> None:
     exchange = client(Mechanism.SCRAM_SHA_256)
     server = ScramSaslServer(credentials, "SCRAM-SHA-256")
-    final = exchange.answer(server.evaluate(exchange.first()))
+    final = exchange.next_response(server.evaluate(exchange.initial_response()))
     assert final is not None
     assert callable(change)
     with pytest.raises(SaslServerError):

@@ -350,7 +350,7 @@ def test_every_login_state_byte_by_byte() -> None:
     assert not connection.send_queue  # a thread creates the first message
     log_in(connection)
     assert connection.login_due is None
-    assert not connection.has_answered
+    assert not connection.has_responded
     assert connection.oldest_request_sent_at() is None
 
 

@@ -292,4 +292,4 @@ def test_name_and_password_that_look_like_references(*, by_jaas: bool) -> None:
     }
     sasl = ProducerConfig.parse(common | options).security.sasl
     assert sasl is not None
-    assert exchange_for(sasl, "broker").first() == b"\0env:alice\0file:hunter2"
+    assert exchange_for(sasl, "broker").initial_response() == b"\0env:alice\0file:hunter2"

@@ -10,7 +10,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import install_command
 from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.kafka.security.security_checks import StreamPreflight, check_security
+from spark_kafka_sink.kafka.security.security_checks import StreamSecurityCheck, check_security
 from tests.unit.config.parsing import config_error
 from tools.support.certificates import CertificateAuthority
 
@@ -103,16 +103,16 @@ def test_stream_tolerates_a_store_being_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = tmp_path / "ca.pem"
-    security, preflight = settings(store), StreamPreflight(settling=0.0)
+    security, stream_check = settings(store), StreamSecurityCheck(settling=0.0)
     store.write_text(CertificateAuthority().certificate_pem)
-    preflight.check(security)
+    stream_check.check(security)
     store.write_text("")
     with caplog.at_level(logging.WARNING):
-        preflight.check(security)
-        preflight.check(security)
+        stream_check.check(security)
+        stream_check.check(security)
     assert "kafka.ssl.ca.location" in caplog.text
     with pytest.raises(ConfigError):
-        StreamPreflight(settling=0.0).check(security)
+        StreamSecurityCheck(settling=0.0).check(security)
 
 
 def test_first_check_of_a_stream_waits_for_a_store_being_replaced(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_first_check_of_a_stream_waits_for_a_store_being_replaced(tmp_path: Path
         finally:
             store.write_text(CertificateAuthority().certificate_pem)
 
-    StreamPreflight(check, settling=20.0).check(settings(store))
+    StreamSecurityCheck(check, settling=20.0).check(settings(store))
 
 
 @pytest.mark.parametrize(

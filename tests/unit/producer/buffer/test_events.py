@@ -47,7 +47,7 @@ def test_batch_is_traceable_from_append_to_response(caplog: pytest.LogCaptureFix
     for number in range(3):
         ids = {"session": session, "partition": "t-0", "batch": str(number + 1)}
         ours = [e for e in logged if ids.items() <= e.fields.items() and e.context == "msg"]
-        assert [event.name for event in ours] == ["append", "close", "send", "answer"]
+        assert [event.name for event in ours] == ["append", "close", "send", "response"]
         append, close, send, answer = (event.fields for event in ours)
         assert (append["records"], close["records"]) == ("+3", "3")
         assert close["reason"] == ("linger" if number == 2 else "full")
@@ -73,7 +73,7 @@ def test_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCapture
     first, second = named(logged, "msg", "send")
     assert (first["attempt"], second["attempt"]) == ("1", "2")
     assert first["base_sequence"] == second["base_sequence"] == "0"
-    lost, taken = named(logged, "msg", "answer")
+    lost, taken = named(logged, "msg", "response")
     assert lost["action"] in {"RETRY", "REFRESH_AND_RETRY"}
     assert (taken["error"], taken["action"]) == ("NONE", "COMPLETE")
 
@@ -118,7 +118,7 @@ def test_keyless_batch_is_traceable_to_its_partition(
         ("close", "t--1"),
         ("assign_partition", "t-0"),
         ("send", "t-0"),
-        ("answer", "t-0"),
+        ("response", "t-0"),
     ]
 
 
@@ -142,7 +142,7 @@ def test_connections_metadata_and_leaders_are_logged(caplog: pytest.LogCaptureFi
     assert {event.fields["client"] for event in logged} == {client}
     assert named(logged, "broker", "connect")[0]["node"] == "127.0.0.1:40000"
     assert named(logged, "broker", "ready")[0]["broker"] == "-1"
-    assert named(logged, "metadata", "ask")[-1]["topics"] == "t"
+    assert named(logged, "metadata", "request")[-1]["topics"] == "t"
     assert (
         named(logged, "metadata", "learn")[-1]["brokers"] == "1@127.0.0.1:40001,2@127.0.0.1:40002"
     )

@@ -110,7 +110,7 @@ def at(
     protocol: SecurityProtocol,
     state: ChannelState,
     *,
-    has_answered: bool = False,
+    has_responded: bool = False,
     waiting: bool = True,
     is_accepted: bool = False,
 ) -> Circumstances:
@@ -118,7 +118,7 @@ def at(
         broker="b:9",
         security=SecurityConfig(protocol=protocol, tls=TlsConfig() if protocol.uses_tls else None),
         state=state,
-        has_answered=has_answered,
+        has_responded=has_responded,
         is_waiting=waiting,
         is_accepted=is_accepted,
     )
@@ -165,7 +165,7 @@ def test_server_that_closes_where_brokers_do_not(
     [
         at(PLAIN, ChannelState.CONNECTING),
         at(PLAIN, ChannelState.READY, waiting=False),
-        at(PLAIN, ChannelState.READY, is_accepted=True, has_answered=True),
+        at(PLAIN, ChannelState.READY, is_accepted=True, has_responded=True),
         at(PLAIN, ChannelState.READY, is_accepted=True),
         at(SASL, ChannelState.READY),
         at(SASL, ChannelState.DRAINING),
@@ -199,7 +199,7 @@ def test_alert_after_the_handshake_is_fatal() -> None:
 
 def test_damaged_record_in_the_stream_is_transient() -> None:
     error = tls_error("DECRYPTION_FAILED_OR_BAD_RECORD_MAC")
-    diagnosis = diagnose(error, at(SSL, ChannelState.READY, has_answered=True, is_accepted=True))
+    diagnosis = diagnose(error, at(SSL, ChannelState.READY, has_responded=True, is_accepted=True))
     assert diagnosis.kind is FailureKind.TEMPORARY
     assert "DECRYPTION_FAILED" in diagnosis.reason
 

@@ -47,7 +47,7 @@ def test_unresolved_jaas_config_is_read_at_login(monkeypatch: pytest.MonkeyPatch
         exchange_for(config, "broker.test")
     for password in ("old", "new"):
         monkeypatch.setenv("THE_LOGIN", f'{module} required username="a" password="{password}";')
-        assert exchange_for(config, "broker.test").first() == f"\0a\0{password}".encode()
+        assert exchange_for(config, "broker.test").initial_response() == f"\0a\0{password}".encode()
 
 
 def test_library_that_cannot_be_loaded_names_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,8 +68,8 @@ def plain(login: PasswordLogin) -> SaslExchange:
 @pytest.mark.parametrize("noise", [b"", b"x" * 1_000, b"\xff\x00"])
 def test_extra_response_is_ignored(noise: bytes) -> None:
     exchange = plain(password_login("alice", "secret"))
-    exchange.first()
-    assert exchange.answer(noise) is None
+    exchange.initial_response()
+    assert exchange.next_response(noise) is None
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_invalid_value_names_the_option_and_not_the_value(
     name: str, password: str, option: str
 ) -> None:
     with pytest.raises(ConfigError, match=option) as caught:
-        plain(password_login(name, password)).first()
+        plain(password_login(name, password)).initial_response()
     assert "topsecret" not in str(caught.value).replace("\0", "").replace("\udcff", "")
 
 
@@ -95,6 +95,6 @@ def test_file_is_read_at_each_login(tmp_path: Path) -> None:
     path = tmp_path / "password"
     login = password_login("alice", f"file:{path}")
     path.write_text("old\n")
-    assert plain(login).first() == b"\0alice\0old"
+    assert plain(login).initial_response() == b"\0alice\0old"
     path.write_text("new\n")
-    assert plain(login).first() == b"\0alice\0new"
+    assert plain(login).initial_response() == b"\0alice\0new"

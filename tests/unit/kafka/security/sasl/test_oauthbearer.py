@@ -40,20 +40,20 @@ def exchange(token: str = "abc.def", extensions: tuple[tuple[str, str], ...] = (
 
 def begun() -> SaslExchange:
     login = exchange()
-    login.first()
+    login.initial_response()
     return login
 
 
 def test_message_of_rfc_7628() -> None:
     login = exchange()
     assert login.mechanism == "OAUTHBEARER"
-    assert login.first() == b"n,,\x01auth=Bearer abc.def\x01\x01"
-    assert login.answer(b"") is None
+    assert login.initial_response() == b"n,,\x01auth=Bearer abc.def\x01\x01"
+    assert login.next_response(b"") is None
 
 
 def test_extensions_follow_the_token() -> None:
     login = exchange(extensions=(("logicalCluster", "lkc-123"), ("identityPoolId", "pool-4")))
-    assert login.first() == (
+    assert login.initial_response() == (
         b"n,,\x01auth=Bearer abc.def\x01logicalCluster=lkc-123\x01identityPoolId=pool-4\x01\x01"
     )
 
@@ -61,7 +61,7 @@ def test_extensions_follow_the_token() -> None:
 def test_unsecured_token() -> None:
     login = UnsecuredTokenLogin(claims=(("sub", "alice"),), extensions=(("traceId", "7"),))
     config = SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=login)
-    first = exchange_for(config, "broker.test").first()
+    first = exchange_for(config, "broker.test").initial_response()
     assert first.startswith(b"n,,\x01auth=Bearer eyJhbGciOiAibm9uZSJ9.")
     assert first.endswith(b".\x01traceId=7\x01\x01")
 
@@ -84,9 +84,9 @@ def test_unsecured_token() -> None:
 )
 def test_error_is_acknowledged_and_then_raised(error: bytes, expected: str) -> None:
     login = begun()
-    assert login.answer(error) == b"\x01"
+    assert login.next_response(error) == b"\x01"
     with pytest.raises(AuthenticationError) as caught:
-        login.answer(b"")
+        login.next_response(b"")
     assert expected in str(caught.value)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) < 500
@@ -96,7 +96,7 @@ def test_error_is_acknowledged_and_then_raised(error: bytes, expected: str) -> N
 @pytest.mark.parametrize("error", [b"\xff\xfe", b"x" * 100_000])
 def test_invalid_error_message(error: bytes) -> None:
     with pytest.raises(AuthenticationError):
-        begun().answer(error)
+        begun().next_response(error)
 
 
 @settings(max_examples=300, deadline=None, database=None)
@@ -104,11 +104,11 @@ def test_invalid_error_message(error: bytes) -> None:
 def test_garbage_never_succeeds(challenge: bytes) -> None:
     login = begun()
     try:
-        assert login.answer(challenge) == b"\x01"
+        assert login.next_response(challenge) == b"\x01"
     except AuthenticationError:
         return
     with pytest.raises(AuthenticationError):
-        login.answer(challenge)
+        login.next_response(challenge)
 
 
 def test_rejected_token_is_not_reused() -> None:
@@ -116,7 +116,7 @@ def test_rejected_token_is_not_reused() -> None:
     first = bearer_exchange(source, RefreshPolicy(), cache=cache)
     again = bearer_exchange(source, RefreshPolicy(), cache=cache)
     after = bearer_exchange(source, RefreshPolicy(), cache=cache)
-    assert first.first() == again.first()
-    again.answer(b'{"status":"invalid_token"}')
-    assert after.first() == b"n,,\x01auth=Bearer token-2\x01\x01"
+    assert first.initial_response() == again.initial_response()
+    again.next_response(b'{"status":"invalid_token"}')
+    assert after.initial_response() == b"n,,\x01auth=Bearer token-2\x01\x01"
     assert source.fetched == 2

@@ -33,35 +33,37 @@ def exchange(mechanism: Mechanism = Mechanism.SCRAM_SHA_256, **kwargs: Any) -> S
 
 def begun(mechanism: Mechanism = Mechanism.SCRAM_SHA_256) -> SaslExchange:
     client = exchange(mechanism)
-    client.first()
+    client.initial_response()
     return client
 
 
 def proven(mechanism: Mechanism = Mechanism.SCRAM_SHA_256) -> SaslExchange:
     client = begun(mechanism)
-    client.answer(SERVER_FIRST)
+    client.next_response(SERVER_FIRST)
     return client
 
 
 def test_vector_of_rfc_7677() -> None:
     scram = exchange()
     assert scram.mechanism == "SCRAM-SHA-256"
-    assert scram.first() == f"n,,n=user,r={NONCE}".encode()
-    assert scram.answer(SERVER_FIRST) == (
+    assert scram.initial_response() == f"n,,n=user,r={NONCE}".encode()
+    assert scram.next_response(SERVER_FIRST) == (
         f"c=biws,r={NONCE}{SERVER_NONCE},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=".encode()
     )
-    assert scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
+    assert scram.next_response(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
 
 
 def test_nonces_differ() -> None:
     login = password_login("user", "pencil")
-    messages = {scram_exchange(Mechanism.SCRAM_SHA_512, login).first() for _ in range(50)}
+    messages = {
+        scram_exchange(Mechanism.SCRAM_SHA_512, login).initial_response() for _ in range(50)
+    }
     assert len(messages) == 50
 
 
 def test_names_are_not_normalized_as_in_kafka() -> None:
     client = scram_exchange(Mechanism.SCRAM_SHA_256, password_login("\u2168\u00ad", "x"), nonce="n")
-    assert client.first() == "n,,n=\u2168\u00ad,r=n".encode()
+    assert client.initial_response() == "n,,n=\u2168\u00ad,r=n".encode()
 
 
 @pytest.mark.parametrize(
@@ -89,15 +91,15 @@ def test_names_are_not_normalized_as_in_kafka() -> None:
 )
 def test_challenge_is_rejected(challenge: bytes, expected: str) -> None:
     with pytest.raises(AuthenticationError, match=expected) as caught:
-        begun().answer(challenge)
+        begun().next_response(challenge)
     assert len(str(caught.value)) < 600
     assert str(caught.value).isprintable()
     assert "pencil" not in str(caught.value)
 
 
 def test_optional_extensions_are_ignored_and_signed() -> None:
-    first = begun().answer(SERVER_FIRST)
-    assert begun().answer(SERVER_FIRST + b",x=y") != first
+    first = begun().next_response(SERVER_FIRST)
+    assert begun().next_response(SERVER_FIRST + b",x=y") != first
 
 
 @BOTH
@@ -118,36 +120,36 @@ def test_broker_that_cannot_prove_its_identity(
     mechanism: Mechanism, message: bytes, expected: str
 ) -> None:
     with pytest.raises(AuthenticationError, match=expected):
-        proven(mechanism).answer(message)
+        proven(mechanism).next_response(message)
 
 
 def test_message_after_the_end_is_rejected() -> None:
     scram = proven()
-    scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+    scram.next_response(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
     with pytest.raises(AuthenticationError, match="after its end"):
-        scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+        scram.next_response(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
 
 
 def test_wrong_signature_is_final() -> None:
     scram = proven()
     with pytest.raises(AuthenticationError):
-        scram.answer(b"v=6rri")
+        scram.next_response(b"v=6rri")
     with pytest.raises(AuthenticationError):
-        scram.answer(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+        scram.next_response(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
 
 
 @HOSTILE
 @given(challenge=st.binary(max_size=300))
 def test_garbage_challenge_is_rejected(challenge: bytes) -> None:
     with pytest.raises(AuthenticationError):
-        begun().answer(challenge)
+        begun().next_response(challenge)
 
 
 @HOSTILE
 @given(message=st.binary(max_size=300) | st.binary(max_size=90).map(lambda b: b"v=" + b64encode(b)))
 def test_garbage_signature_is_rejected(message: bytes) -> None:
     with pytest.raises(AuthenticationError):
-        proven().answer(message)
+        proven().next_response(message)
 
 
 @HOSTILE
@@ -159,7 +161,7 @@ def test_mutated_challenge_is_parsed_or_rejected(data: st.DataObject) -> None:
         st.binary(max_size=4) | st.sampled_from([b",", b"=", b"m=x,", b"99"])
     )
     try:
-        answer = begun().answer(bytes(challenge))
+        answer = begun().next_response(bytes(challenge))
     except AuthenticationError:
         return
     assert answer is not None
@@ -206,4 +208,4 @@ def test_oldest_salted_password_is_evicted() -> None:
 @pytest.mark.parametrize("name", ["", "a\udcff"])
 def test_invalid_user_name(name: str) -> None:
     with pytest.raises(ConfigError, match=r"kafka\.sasl\.username"):
-        scram_exchange(Mechanism.SCRAM_SHA_256, password_login(name, "x")).first()
+        scram_exchange(Mechanism.SCRAM_SHA_256, password_login(name, "x")).initial_response()

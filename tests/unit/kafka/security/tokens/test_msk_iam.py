@@ -52,12 +52,12 @@ def test_token_is_a_signed_connect_request(monkeypatch: pytest.MonkeyPatch) -> N
 def test_mechanism_on_the_wire_is_oauthbearer() -> None:
     config = SaslConfig(mechanism=Mechanism.AWS_MSK_IAM, login=MskIamLogin())
     exchange = exchange_for(config, HOST)
-    first = exchange.first()
+    first = exchange.initial_response()
     assert exchange.mechanism == "OAUTHBEARER"
     token = first.removeprefix(b"n,,\x01auth=Bearer ").removesuffix(b"\x01\x01").decode()
     assert signed(token)[0].netloc == "kafka.eu-west-1.amazonaws.com"
-    assert exchange.answer(b"") is None
-    assert exchange_for(config, HOST).first() == first
+    assert exchange.next_response(b"") is None
+    assert exchange_for(config, HOST).initial_response() == first
 
 
 def test_credentials_of_a_profile(tmp_path: Path) -> None:
