@@ -319,7 +319,7 @@ class TestEffects:
         response = produce(raw, "t", batch(1))
         assert response.error_code is ErrorCode.invalid_timestamp
 
-    def test_lagging_followers_hold_back_the_high_watermark(self) -> None:
+    def test_lagging_followers_delay_the_high_watermark(self) -> None:
         options: dict[str, Any] = {"topics": {"t": 1}, "nodes": 2, "replication_factor": 2}
         with EmbeddedBroker(**options) as kafka, RawClient(kafka.bootstrap_servers) as raw:
             kafka.faults.add("produce:lag=60000:next=1")

@@ -113,7 +113,7 @@ def test_batch_is_visible_after_commit(
 @pytest.mark.parametrize(
     ("options", "lines"), [({}, 1), ({"batchId": "1"}, 0), ({"summary": "off"}, 0)]
 )
-def test_job_without_batch_id_is_told_that_a_repeated_run_writes_again(
+def test_job_without_batch_id_logs_that_a_repeated_run_writes_again(
     embedded_broker: EmbeddedBroker,
     unique_topic: str,
     options: dict[str, str],

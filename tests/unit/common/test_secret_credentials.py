@@ -37,7 +37,7 @@ REFUSED = [
 
 
 @pytest.fixture(autouse=True)
-def _each_test_warns_anew() -> None:
+def _repeat_warnings() -> None:
     warn_once.cache_clear()
 
 

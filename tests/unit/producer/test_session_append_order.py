@@ -216,7 +216,7 @@ def halved(sim: World) -> int:
     return 1
 
 
-def rejected_behind_a_retry(sim: World) -> int:
+def rejected_after_a_retry(sim: World) -> int:
     sim.fault(
         None,
         Fault(error=ErrorCode.not_enough_replicas),
@@ -235,7 +235,7 @@ def rejected_behind_a_retry(sim: World) -> int:
         denied,
         denied_during_retry,
         halved,
-        rejected_behind_a_retry,
+        rejected_after_a_retry,
     ],
 )
 @BROKERS

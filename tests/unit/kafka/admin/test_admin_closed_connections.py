@@ -59,10 +59,10 @@ def test_connection_closed_on_an_older_request_does_not_count(
     with blocking_client(cluster) as client:
         submit = client.submit
 
-        def submit_behind_another(call: QueuedRequest) -> None:
+        def submit_after_another(call: QueuedRequest) -> None:
             done = call.done
             submit(replace(call, done=lambda outcome: done(replace(outcome, is_oldest=False))))
 
-        monkeypatch.setattr(client, "submit", submit_behind_another)
+        monkeypatch.setattr(client, "submit", submit_after_another)
         admin = TransactionAdmin(client)
         assert admin.init_producer_id("a", 1_000, client.deadline(60)).producer_id == 7

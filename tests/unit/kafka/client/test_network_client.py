@@ -35,7 +35,7 @@ NODE = Node(1, "127.0.0.1", 40_001)
 OPTIONS = {"bootstrap_servers": "127.0.0.1:40000"}
 
 SETUP_MS = 2_000
-PATIENCE_S = 20.0
+WAIT_TIMEOUT_S = 20.0
 
 
 @pytest.fixture
@@ -305,7 +305,7 @@ class StoreReader:
         self.reads = 0
 
     def __call__(self, _: TlsConfig) -> ssl.SSLContext:
-        assert self.answering.wait(PATIENCE_S)
+        assert self.answering.wait(WAIT_TIMEOUT_S)
         self.reads += 1
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -319,7 +319,7 @@ def stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreReader]:
     reader.answering.set()
 
 
-class TlsScene:
+class TlsClientHarness:
     """A TLS client whose truststore is a file."""
 
     def __init__(self, file: Path, logins: ManualSteps | None = None) -> None:
@@ -347,7 +347,7 @@ class TlsScene:
         for _ in range(1_000):
             if self.turn() is state:
                 return
-            self.network.poll(PATIENCE_S, self.clock.monotonic)
+            self.network.poll(WAIT_TIMEOUT_S, self.clock.monotonic)
         raise AssertionError(f"no connection is {state}")
 
     def close(self) -> None:
@@ -356,7 +356,7 @@ class TlsScene:
 
 
 def test_loop_continues_while_a_store_is_read(stores: StoreReader, tmp_path: Path) -> None:
-    scene = TlsScene(tmp_path / "ca.pem")
+    scene = TlsClientHarness(tmp_path / "ca.pem")
     stores.answering.clear()
     scene.file.write_text("second one")
     for _ in range(10):  # each would wait for the file
@@ -369,7 +369,7 @@ def test_loop_continues_while_a_store_is_read(stores: StoreReader, tmp_path: Pat
 
 def test_hanging_store_times_out(stores: StoreReader, tmp_path: Path) -> None:
     steps = ManualSteps()
-    scene = TlsScene(tmp_path / "ca.pem", steps)
+    scene = TlsClientHarness(tmp_path / "ca.pem", steps)
     steps.holding = True
     scene.turn()
     scene.clock.advance(SETUP_MS / 1_000 - 0.1)
@@ -389,7 +389,7 @@ def test_hanging_store_times_out(stores: StoreReader, tmp_path: Path) -> None:
 
 def test_unreadable_store_fails_the_client(stores: StoreReader, tmp_path: Path) -> None:
     steps = ManualSteps()
-    scene = TlsScene(tmp_path / "ca.pem", steps)
+    scene = TlsClientHarness(tmp_path / "ca.pem", steps)
     steps.error = ConfigError("option kafka.ssl.truststore.location refers to a missing file")
     scene.turn()
     fatal = scene.network.failures.fatal

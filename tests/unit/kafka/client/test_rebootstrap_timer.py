@@ -13,35 +13,35 @@ REBOOTSTRAP_REQUIRED = 129
 
 
 def test_due_after_metadata_failures_for_too_long() -> None:
-    recovery = RebootstrapTimer(2.0)
-    assert not recovery.is_due(100.0)
-    recovery.start_timer(100.0)
-    recovery.start_timer(101.0)
-    assert not recovery.is_due(101.9)
-    assert recovery.is_due(102.0)
-    recovery.restart_timer(102.0)
-    assert not recovery.is_due(103.9)
-    assert recovery.is_due(104.0)
-    recovery.stop_timer()
-    assert not recovery.is_due(200.0)
+    timer = RebootstrapTimer(2.0)
+    assert not timer.is_due(100.0)
+    timer.start_timer(100.0)
+    timer.start_timer(101.0)
+    assert not timer.is_due(101.9)
+    assert timer.is_due(102.0)
+    timer.restart_timer(102.0)
+    assert not timer.is_due(103.9)
+    assert timer.is_due(104.0)
+    timer.stop_timer()
+    assert not timer.is_due(200.0)
 
 
-def test_broker_may_require_it_once() -> None:
-    recovery = RebootstrapTimer(300.0)
-    recovery.require()
-    assert recovery.is_due(1.0)
-    recovery.restart_timer(1.0)
-    assert not recovery.is_due(1.0)
+def test_broker_can_require_rebootstrapping_once() -> None:
+    timer = RebootstrapTimer(300.0)
+    timer.require()
+    assert timer.is_due(1.0)
+    timer.restart_timer(1.0)
+    assert not timer.is_due(1.0)
 
 
-def test_never_without_the_strategy() -> None:
-    recovery = RebootstrapTimer(None)
-    recovery.start_timer(0.0)
-    recovery.require()
-    assert not recovery.is_due(1e9)
+def test_no_rebootstrapping_without_the_strategy() -> None:
+    timer = RebootstrapTimer(None)
+    timer.start_timer(0.0)
+    timer.require()
+    assert not timer.is_due(1e9)
 
 
-def test_broker_that_requires_it_is_replaced_by_bootstrap_servers() -> None:
+def test_broker_that_requires_rebootstrapping_is_replaced_by_bootstrap_servers() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster, metadata_max_age_ms=1_000) as sim:
         sim.send_batches(1, partition=0)

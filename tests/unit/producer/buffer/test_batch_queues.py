@@ -41,7 +41,7 @@ def test_partition_with_retries_keeps_its_turn_without_queued_batches(queues: Ba
     assert queues.waiting({FIRST}) == [FIRST, SECOND]
 
 
-def test_batch_that_is_being_compressed_holds_back_later_ones(queues: BatchQueues) -> None:
+def test_batch_that_is_being_compressed_blocks_later_batches(queues: BatchQueues) -> None:
     first = add(queues, FIRST)
     add(queues, FIRST)
     first.is_ready = False
@@ -49,7 +49,7 @@ def test_batch_that_is_being_compressed_holds_back_later_ones(queues: BatchQueue
     assert queues.ready_count(FIRST) == 1
 
 
-def test_unassigned_batches_hold_back_only_batches_of_their_topic(queues: BatchQueues) -> None:
+def test_unassigned_batches_block_only_batches_of_their_topic(queues: BatchQueues) -> None:
     unassigned, other = add(queues, UNASSIGNED_QUEUE), add(queues, OTHER)
     assigned = add(queues, FIRST)
     assert (queues.head(FIRST), queues.head(OTHER)) == (None, other)

@@ -138,7 +138,7 @@ def test_concurrent_transactions_error_is_retried() -> None:
     assert next_step(CONCURRENT, replace(TRANSACTIONAL, is_expired=True)) == FAIL_NOT
 
 
-def test_sequence_gap_behind_another_batch_is_retried_in_transaction() -> None:
+def test_sequence_gap_after_another_batch_is_retried_in_transaction() -> None:
     assert next_step(GAP, replace(TRANSACTIONAL, is_head=False)) == BatchStep(BatchAction.RETRY)
 
 
@@ -177,7 +177,7 @@ def test_late_success_counts(code: int) -> None:
     assert next_step(code, late) == COMPLETE
 
 
-def test_sequence_gap_behind_unsettled_batch_is_retried() -> None:
+def test_sequence_gap_after_unsettled_batch_is_retried() -> None:
     assert next_step(GAP, replace(FACTS, is_head=False)).action is BatchAction.RETRY
     assert next_step(GAP, replace(FACTS, is_head=False, is_expired=True)) == FAIL_NOT
     assert next_step(GAP, replace(PLAIN, is_head=False)) == FAIL_NOT

@@ -95,7 +95,7 @@ def test_duplicate_sequence_is_success_with_unknown_offset() -> None:
         sim.check_accounting()
 
 
-def test_sequence_gap_behind_failed_batch_is_retried() -> None:
+def test_sequence_gap_after_failed_batch_is_retried() -> None:
     with world() as sim:
         first = sim.send_batches(1)
         sim.finish()

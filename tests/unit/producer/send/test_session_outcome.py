@@ -94,7 +94,7 @@ def test_records_acknowledged_by_deleted_topic_fail_the_write(doubtful: int) -> 
         assert log_of(sim) == values[3 * doubtful : 3 * doubtful + 3]
 
 
-def test_acks_1_fails_too() -> None:
+def test_acks_1_write_fails() -> None:
     with world(acks="1") as sim:
         write_first_batch(sim)
         recreate(sim)

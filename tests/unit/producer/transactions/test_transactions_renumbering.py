@@ -85,7 +85,7 @@ def test_several_rejections_in_flight(sim: World) -> None:
         expected += records
 
 
-def test_rejection_behind_a_retried_batch(sim: World) -> None:
+def test_rejection_after_a_retried_batch(sim: World) -> None:
     sim.fault(Fault(error=ErrorCode.not_enough_replicas), None, REJECTED)
     values = sim.send_batches(5)
     sim.finish()
@@ -101,7 +101,7 @@ def test_rejection_behind_a_retried_batch(sim: World) -> None:
     ],
     ids=["timed out", "timed out, nothing appended", "too few replicas"],
 )
-def test_possibly_appended_batch_behind_a_rejected_one_fails_the_transaction(
+def test_possibly_appended_batch_after_a_rejected_one_fails_the_transaction(
     sim: World, doubt: Fault
 ) -> None:
     """Also if a broker accepted the batch in spite of the gap, which none should."""
@@ -113,7 +113,7 @@ def test_possibly_appended_batch_behind_a_rejected_one_fails_the_transaction(
         _ = sim.session.transaction
 
 
-def test_accepted_batch_behind_a_rejected_one_fails_the_transaction(sim: World) -> None:
+def test_accepted_batch_after_a_rejected_one_fails_the_transaction(sim: World) -> None:
     """A broker without producer state accepts any sequence."""
     sim.cluster.logs["t", 0].producers.clear()
     sim.fault(REJECTED)

@@ -10,7 +10,7 @@ from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, CallResult
 from spark_kafka_sink.kafka.client.network_client import MAX_LOGIN_THREADS
 
-PATIENCE = 10.0
+WAIT_TIMEOUT_S = 10.0
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ class Steps:
 
     def wait(self) -> list[CallResult]:
         """Return the results after the next wakeup."""
-        assert self._woken.acquire(timeout=PATIENCE)
+        assert self._woken.acquire(timeout=WAIT_TIMEOUT_S)
         return self.threads.take_results()
 
 
@@ -82,7 +82,7 @@ def test_panic_is_a_result_and_frees_its_thread() -> None:
 def test_canceled_step_is_not_run(released: Event) -> None:
     steps, calls = Steps(), []
     for number in range(MAX_LOGIN_THREADS):
-        steps.run(number, lambda: released.wait(PATIENCE) and b"late")
+        steps.run(number, lambda: released.wait(WAIT_TIMEOUT_S) and b"late")
     steps.run("obsolete", lambda: calls.append("obsolete"))
     steps.run("current", lambda: calls.append("current"))
     steps.threads.cancel("obsolete")
@@ -97,7 +97,7 @@ def test_canceled_step_is_not_run(released: Event) -> None:
 
 def test_hanging_step_blocks_no_other(released: Event) -> None:
     steps = Steps()
-    steps.run("slow", lambda: released.wait(PATIENCE) and b"late")
+    steps.run("slow", lambda: released.wait(WAIT_TIMEOUT_S) and b"late")
     steps.run("fast", lambda: b"soon")
     assert [result.owner for result in steps.wait()] == ["fast"]
     released.set()
@@ -109,13 +109,13 @@ def test_threads_are_limited_and_queued_steps_follow(released: Event) -> None:
 
     def wait() -> bytes:
         begun.release()
-        released.wait(PATIENCE)
+        released.wait(WAIT_TIMEOUT_S)
         return b"done"
 
     for number in range(MAX_LOGIN_THREADS + 3):
         steps.run(number, wait)
     for _ in range(MAX_LOGIN_THREADS):
-        assert begun.acquire(timeout=PATIENCE)
+        assert begun.acquire(timeout=WAIT_TIMEOUT_S)
     names = [thread.name for thread in threading.enumerate()]
     assert names.count("kafkaprod-login") == MAX_LOGIN_THREADS
     assert not begun.acquire(blocking=False)
@@ -131,7 +131,7 @@ def test_call_of_a_waiting_owner_is_not_repeated(released: Event) -> None:
 
     def wait() -> bytes:
         calls.append(1)
-        released.wait(PATIENCE)
+        released.wait(WAIT_TIMEOUT_S)
         return b"done"
 
     for _ in range(3):

@@ -149,7 +149,7 @@ def test_failed_resolver_fails_only_its_connection() -> None:
     scene.close()
 
 
-def test_late_answer_is_ignored() -> None:
+def test_late_response_is_ignored() -> None:
     scene = NetworkScene()
     scene.turn(NAMED)
     scene.network.connect(Node(1, "127.0.0.1", 40_003), scene.clock.monotonic())

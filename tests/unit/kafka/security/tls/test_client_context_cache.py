@@ -32,7 +32,7 @@ from tools.support.certificates import CertificateAuthority
 
 AUTHORITY = CertificateAuthority()
 NEXT = CertificateAuthority("Next")
-PATIENCE_S = 20.0
+WAIT_TIMEOUT_S = 20.0
 
 
 def trusting(path: Path) -> TlsConfig:
@@ -155,7 +155,7 @@ def renewed_while_making(files: dict[Path, str]) -> ContextCache:
             for path, text in files.items():
                 path.write_text(text)
 
-    return ContextCache(make, settling=PATIENCE_S)
+    return ContextCache(make, settling=WAIT_TIMEOUT_S)
 
 
 def test_new_process_waits_for_the_key_of_a_new_certificate(tmp_path: Path) -> None:
@@ -217,17 +217,17 @@ def test_thread_without_a_context_does_not_wait_forever(tmp_path: Path) -> None:
 
     def make(config: TlsConfig) -> ssl.SSLContext:
         begun.set()
-        assert released.wait(PATIENCE_S)
+        assert released.wait(WAIT_TIMEOUT_S)
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     cache, config = ContextCache(make, first_wait_s=0.05), trusting(AUTHORITY.write(tmp_path))
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(cache.context, config)
-        assert begun.wait(PATIENCE_S)
+        assert begun.wait(WAIT_TIMEOUT_S)
         with pytest.raises(TimeoutError, match="does their file system respond"):
             cache.context(config)
         released.set()
-        assert slow.result(PATIENCE_S) is cache.context(config)
+        assert slow.result(WAIT_TIMEOUT_S) is cache.context(config)
 
 
 class BlockingFactory:
@@ -240,7 +240,7 @@ class BlockingFactory:
     def __call__(self, config: TlsConfig) -> ssl.SSLContext:
         if config in self._made:
             self.begun.set()
-            assert self.released.wait(PATIENCE_S)
+            assert self.released.wait(WAIT_TIMEOUT_S)
         self._made.append(config)
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -259,23 +259,23 @@ def test_hanging_files_block_one_thread(tmp_path: Path, hanging: BlockingFactory
     NEXT.write(tmp_path)
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(cache.context, config)
-        assert hanging.begun.wait(PATIENCE_S)
+        assert hanging.begun.wait(WAIT_TIMEOUT_S)
         assert cache.context(config) is first
         assert cache.context(trusting(tmp_path / "other.pem")) is not first
         hanging.released.set()
-        assert slow.result(PATIENCE_S) is not first
+        assert slow.result(WAIT_TIMEOUT_S) is not first
     assert cache.context(config) is slow.result()
 
 
 def test_concurrent_caller_gets_the_new_context(tmp_path: Path, hanging: BlockingFactory) -> None:
-    cache, config = ContextCache(hanging, PATIENCE_S), trusting(AUTHORITY.write(tmp_path))
+    cache, config = ContextCache(hanging, WAIT_TIMEOUT_S), trusting(AUTHORITY.write(tmp_path))
     cache.context(config)
     NEXT.write(tmp_path)
     with ThreadPoolExecutor(2) as pool:
         both = [pool.submit(cache.context, config) for _ in range(2)]
-        assert hanging.begun.wait(PATIENCE_S)
+        assert hanging.begun.wait(WAIT_TIMEOUT_S)
         hanging.released.set()
-        assert both[0].result(PATIENCE_S) is both[1].result(PATIENCE_S)
+        assert both[0].result(WAIT_TIMEOUT_S) is both[1].result(WAIT_TIMEOUT_S)
 
 
 def openssl_suites() -> dict[str, str]:
