@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
 
 LAST_EPOCH = (1 << 15) - 1
-_CLUSTERS_WITHOUT_OWN_EPOCHS: set[tuple[str, ...]] = set()
+_CLUSTERS_WITHOUT_CLIENT_BUMPS: set[tuple[str, ...]] = set()
 """Bootstrap servers of clusters that reject epochs which InitProducerId has not returned.
 
 All producers of the process share it, and only add to it: no lock is needed.
@@ -67,7 +67,7 @@ class ProducerIdentity:
     is_used: bool = False
     cluster: tuple[str, ...] = ()
     """The bootstrap servers."""
-    granted: dict[int, int] = field(default_factory=dict)
+    granted_epochs: dict[int, int] = field(default_factory=dict)
     """The epoch that InitProducerId has returned with each producer id."""
 
     def transition_to(self, state: ProducerIdState) -> None:
@@ -82,7 +82,7 @@ class ProducerIdentity:
         self.producer_id = producer_id
         self.epoch = epoch
         self.is_used = False
-        self.granted[producer_id] = epoch
+        self.granted_epochs[producer_id] = epoch
 
     def begin_session(self, cluster: tuple[str, ...] = ()) -> None:
         """Start a new epoch if any partition has sequences in the current epoch."""
@@ -106,21 +106,21 @@ class ProducerIdentity:
         self.is_used = False
         if self.state is not ProducerIdState.KNOWN:
             return  # the producer id is already missing or requested
-        if self.epoch >= LAST_EPOCH or self.cluster in _CLUSTERS_WITHOUT_OWN_EPOCHS:
+        if self.epoch >= LAST_EPOCH or self.cluster in _CLUSTERS_WITHOUT_CLIENT_BUMPS:
             self.transition_to(ProducerIdState.MISSING)
         else:
             self.epoch += 1
 
-    def is_own_epoch(self, producer_id: int, epoch: int) -> bool:
+    def is_client_bumped(self, producer_id: int, epoch: int) -> bool:
         """Return True if this producer has incremented the epoch without InitProducerId."""
-        return self.transactional_id is None and epoch > self.granted.get(producer_id, epoch)
+        return self.transactional_id is None and epoch > self.granted_epochs.get(producer_id, epoch)
 
-    def disable_own_epochs(self) -> None:
+    def disable_client_bumps(self) -> None:
         """Never increment an epoch of this cluster again.
 
         Apache Kafka accepts epochs that a producer has incremented; Tansu does not.
         """
-        _CLUSTERS_WITHOUT_OWN_EPOCHS.add(self.cluster)
+        _CLUSTERS_WITHOUT_CLIENT_BUMPS.add(self.cluster)
 
 
 class ProducerIdRequester:

@@ -212,7 +212,7 @@ class ProducerSession:
     def report(self, task: TaskInfo) -> DeliveryReport:
         """Return the delivery report; it is complete after `flush`."""
         duration = self.client.clock.monotonic() - self._started
-        self._accumulator.measure(self._meters)
+        self._accumulator.copy_metrics_to(self._meters)
         topics = self.client.metadata.cluster.topics
         for name, meter in self._meters.topics.copy().items():
             if name in topics:

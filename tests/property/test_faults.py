@@ -37,7 +37,7 @@ def play(sim: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) 
         if not step % 40:
             sim.cluster.release()
         sim.step()
-        if state.error is not None or not (todo or state.incomplete):
+        if state.error is not None or not (todo or state.incomplete_batches):
             return
     raise AssertionError("it takes for ever")
 

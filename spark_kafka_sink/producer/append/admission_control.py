@@ -139,7 +139,7 @@ class AdmissionControl:
         yield chunk
 
     def _full(self, size: int) -> Mapping[str, Collection[int]]:
-        return self.quotas.full(size, self.client.metadata.cluster)
+        return self.quotas.partitions_over_quota(size, self.client.metadata.cluster)
 
     def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
         held = self.quotas.charged_bytes(TopicPartition(topic.name, partition))

@@ -35,7 +35,7 @@ _MIN_WINDOW_S = 1.0
 
 
 @dataclass(slots=True)
-class Bucket:
+class TokenBucket:
     """A token bucket: `rate` tokens per second, `level` tokens at `refilled_at` (may be negative).
 
     If the rate is 0, there is no limit.
@@ -99,10 +99,10 @@ class RateLimiter:
     """
 
     def __init__(self, limits: RateLimits, now: float) -> None:
-        self._records = Bucket(limits.records_per_second, refilled_at=now)
-        self._bytes = Bucket(limits.bytes_per_second, refilled_at=now)
+        self._records = TokenBucket(limits.records_per_second, refilled_at=now)
+        self._bytes = TokenBucket(limits.bytes_per_second, refilled_at=now)
         self._is_configured = self.is_limited
-        self._speed = RateMeter()
+        self._rate_meter = RateMeter()
         self._normal_rate: float | None = None
         """Rate before the latest errors, in bytes per second; it is not measured during a ramp."""
         self._refilled_at = now
@@ -144,15 +144,15 @@ class RateLimiter:
     def acquire(self, rows: int, size: int) -> None:
         """Take a chunk's tokens from the buckets, using their levels at the latest `refill`."""
         if not self.is_limited:
-            self._speed.add(size, self._refilled_at)
+            self._rate_meter.add(size, self._refilled_at)
         self._records.spend(rows)
         self._bytes.spend(size)
 
     def _limit_during_ramp(self, factor: float, now: float) -> None:
         """Use the measured rate as the limit while the ramp lasts."""
         if factor >= 1.0:
-            self._bytes = Bucket(0.0)
+            self._bytes = TokenBucket(0.0)
         elif not self._bytes.rate:
-            self._normal_rate = self._speed.rate() or self._normal_rate
-            self._speed.clear()
-            self._bytes = Bucket(self._normal_rate or 0.0, refilled_at=now)
+            self._normal_rate = self._rate_meter.rate() or self._normal_rate
+            self._rate_meter.clear()
+            self._bytes = TokenBucket(self._normal_rate or 0.0, refilled_at=now)

@@ -64,12 +64,12 @@ class BatchTotals(NamedTuple):
 class BufferContents(NamedTuple):
     """The contents of the buffer: the batches of each partition, and the memory in bytes.
 
-    `incomplete` is the number of batches that are neither acknowledged nor failed. `is_full`: the
-    writer waits for buffer space.
+    `incomplete_batches` is the number of batches that are neither acknowledged nor failed.
+    `is_full`: the writer waits for buffer space.
     """
 
     totals: dict[TopicPartition, BatchTotals]
-    incomplete: int
+    incomplete_batches: int
     used: int
     limit: int
     is_full: bool
@@ -185,7 +185,7 @@ class Accumulator:
         """
         if self.needs_partition(topic_partition.topic):
             return True
-        return not self._quotas.is_full(topic_partition, batch.payload_size, cluster)
+        return not self._quotas.is_over_quota(topic_partition, batch.payload_size, cluster)
 
     def begin_layout(self) -> Callable[[TopicPartition], ProducerBatch | None]:
         """Start a layout; return the lookup of open batches, which do not change until `append`.
@@ -273,12 +273,13 @@ class Accumulator:
             surplus = self._surplus()
             waiting_since = self._pool.writer_waiting_since
             short = waiting_since is not None and (
-                self._state.incomplete == len(self._open) or now >= waiting_since + SHORTAGE_AFTER_S
+                self._state.incomplete_batches == len(self._open)
+                or now >= waiting_since + SHORTAGE_AFTER_S
             )
             if waiting_since is not None and now >= self._unpin_at:
                 self._unpin_at = now + PIN_TIMEOUT_S / 4
                 self._charges.unpin(now - PIN_TIMEOUT_S)
-                self._state.notify()
+                self._state.wake_writer()
             while self._open:
                 partition, batch = next(iter(self._open.items()))
                 lingered = now >= batch.created_at + self._linger
@@ -375,11 +376,11 @@ class Accumulator:
     @property
     def has_batches(self) -> bool:
         """True if any batch is incomplete."""
-        return self._state.incomplete > 0
+        return self._state.incomplete_batches > 0
 
     def wake_writer(self) -> None:
         """Wake the writer, so that it checks the condition that it waits for."""
-        self._state.notify()
+        self._state.wake_writer()
 
     def contents(self) -> BufferContents:
         """Return the batches and the memory that are in use."""
@@ -395,12 +396,12 @@ class Accumulator:
                 )
             is_full = self._pool.writer_waiting_since is not None
             return BufferContents(
-                totals, self._state.incomplete, self._pool.used, self._pool.limit, is_full
+                totals, self._state.incomplete_batches, self._pool.used, self._pool.limit, is_full
             )
 
-    def measure(self, meters: MetricsRecorder) -> None:
-        """Store the number and duration of the writer's waits, and the peak memory."""
-        self._pool.measure(meters)
+    def copy_metrics_to(self, meters: MetricsRecorder) -> None:
+        """Copy the number and duration of the writer's waits, and the peak memory."""
+        self._pool.copy_metrics_to(meters)
 
     # Callers of the methods below must hold the lock.
 
@@ -441,7 +442,7 @@ class Accumulator:
         if len(payload) < batch.payload_size:
             self._charges.set_payload(batch, payload, self._compressor.codec)
         self._listeners.on_compressed(batch)
-        self._state.notify()
+        self._state.wake_writer()
 
     def _label(self, batch: ProducerBatch) -> None:
         self._created += 1

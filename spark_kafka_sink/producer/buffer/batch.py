@@ -219,8 +219,11 @@ class ProducerBatch:
         """Assign the batch's number among those sent to its partition; splits add to it."""
         self.order = (number,)
 
-    def take_place_of(self, batch: ProducerBatch, *index: int) -> None:
-        """Take the place of `batch`; `index` is the number of a piece, which is unsent."""
+    def inherit_position(self, batch: ProducerBatch, *index: int) -> None:
+        """Continue the label and order of `batch`, and its attempts unless `index` is given.
+
+        `index` is the number of a piece, which is unsent.
+        """
         self.label, self.order = (*batch.label, *index), (*batch.order, *index)
         if not index:
             self.attempts = batch.attempts

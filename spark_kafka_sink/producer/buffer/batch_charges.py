@@ -82,7 +82,7 @@ class BatchCharges:
         self._quotas.change(batch.topic_partition, -batch.payload_size)
         self._charged.discard(batch)
 
-    def unpin(self, born_before: float) -> None:
+    def unpin(self, created_before: float) -> None:
         """Copy slices of mostly complete chunks that a stalled partition keeps in memory.
 
         Data that is not yet written to a socket stays in memory until it is written or the
@@ -93,7 +93,7 @@ class BatchCharges:
             for buffer, charge in zip(batch.buffers, batch.charges, strict=True):
                 live[id(charge)] += memoryview(buffer).nbytes
         for batch in self._charged:
-            if batch.created_at > born_before:
+            if batch.created_at > created_before:
                 continue
             for index, charge in enumerate(batch.charges):
                 # A slice would keep the whole chunk in memory (design.md: one-buffer-per-chunk).

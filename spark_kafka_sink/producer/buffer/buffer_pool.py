@@ -118,8 +118,8 @@ class BufferPool:
                     self.free(charge.size)
             charges.clear()
 
-    def measure(self, meters: MetricsRecorder) -> None:
-        """Store the number and duration of the writer's waits, and the peak memory."""
+    def copy_metrics_to(self, meters: MetricsRecorder) -> None:
+        """Copy the number and duration of the writer's waits, and the peak memory."""
         with self._state.lock:
             meters.buffer_waits = self._waits
             meters.buffer_wait = self._waited

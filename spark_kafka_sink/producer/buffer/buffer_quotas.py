@@ -103,29 +103,35 @@ class BufferQuotas:
                 self._names |= names
                 self._cluster = None
 
-    def full(self, size: int, cluster: ClusterSnapshot) -> Mapping[str, Collection[int]]:
+    def partitions_over_quota(
+        self, size: int, cluster: ClusterSnapshot
+    ) -> Mapping[str, Collection[int]]:
         """Return the partitions, by topic, whose quota `size` bytes would exceed.
 
         The result also contains all partitions whose leader's quota would be exceeded. A partition
-        or broker without charged bytes is never full.
+        or broker without charged bytes is never over its quota.
         """
-        full: defaultdict[str, set[int]] = defaultdict(set)
+        over_quota: defaultdict[str, set[int]] = defaultdict(set)
         with self._lock:
             if self.limit is None or self._total + size <= self._partition_limit:
-                return full
+                return over_quota
             self._use_leaders(cluster)
             if self._has_partitions:
                 for topic, partition in _over(self._held, size, self._partition_limit):
-                    full[topic].add(partition)
+                    over_quota[topic].add(partition)
             brokers = _over(self._bytes_by_broker, size, self.limit) - {NO_LEADER}
             if self._has_brokers and brokers:
                 for name, topic_info in self._topics.items():
                     leaders = enumerate(topic_info.leaders)
-                    full[name].update(number for number, leader in leaders if leader in brokers)
-            return full
+                    over_quota[name].update(
+                        number for number, leader in leaders if leader in brokers
+                    )
+            return over_quota
 
-    def is_full(self, topic_partition: TopicPartition, size: int, cluster: ClusterSnapshot) -> bool:
-        """Return True if `full` contains the partition; the cost is constant."""
+    def is_over_quota(
+        self, topic_partition: TopicPartition, size: int, cluster: ClusterSnapshot
+    ) -> bool:
+        """Return True if `partitions_over_quota` contains the partition; the cost is constant."""
         with self._lock:
             if self.limit is None or self._total + size <= self._partition_limit:
                 return False

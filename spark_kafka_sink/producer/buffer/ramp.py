@@ -12,17 +12,17 @@ _DOUBLING = 1.0
 class Ramp:
     """The ramp-up after a retry storm or throttling: starts at 1/16 and doubles every second."""
 
-    troubled_at: float | None = None
+    started_at: float | None = None
 
     def factor(self, now: float) -> float:
         """Return the factor by which the rates are multiplied, from 1/16 to 1."""
-        if self.troubled_at is None:
+        if self.started_at is None:
             return 1.0
-        doublings = int(max(0.0, now - self.troubled_at) / _DOUBLING)
+        doublings = int(max(0.0, now - self.started_at) / _DOUBLING)
         return min(1.0, _START * 2.0 ** min(doublings, 8))
 
     def seconds_until_step(self, now: float) -> float:
         """Return the seconds until the factor increases; infinite at full rate."""
-        if self.troubled_at is None or self.factor(now) >= 1.0:
+        if self.started_at is None or self.factor(now) >= 1.0:
             return float("inf")
-        return _DOUBLING - max(0.0, now - self.troubled_at) % _DOUBLING
+        return _DOUBLING - max(0.0, now - self.started_at) % _DOUBLING

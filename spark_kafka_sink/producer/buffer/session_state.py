@@ -46,7 +46,7 @@ class SessionState:
         # Changed under the lock. Any thread may read one of these attributes without the lock.
         self.error: BaseException | None = None
         """The error that ended the session, or None."""
-        self.incomplete = 0
+        self.incomplete_batches = 0
         """Number of batches that are neither acknowledged nor failed, including open batches."""
         self.throttled_until = 0.0
         """End of the latest throttle pause, in seconds (monotonic clock); 0 before the first."""
@@ -69,12 +69,12 @@ class SessionState:
     def add_incomplete(self, batches: int) -> None:
         """Add to the number of incomplete batches."""
         with self.lock:
-            self.incomplete += batches
+            self.incomplete_batches += batches
 
     def complete(self) -> None:
         """Subtract one from the number of incomplete batches."""
         with self.lock:
-            self.incomplete -= 1
+            self.incomplete_batches -= 1
             self._completed_at = self.clock.monotonic()
             self.changed.notify_all()
 
@@ -99,7 +99,7 @@ class SessionState:
             self.error = self.error or error
             self.changed.notify_all()
 
-    def notify(self) -> None:
+    def wake_writer(self) -> None:
         """Wake the writer, so that it checks the condition that it waits for."""
         with self.lock:
             self.changed.notify_all()
@@ -141,13 +141,13 @@ class SessionState:
         batch.
         """
         if not self.wait_for(
-            lambda: self.incomplete == 0 and not self._batch_failed,
+            lambda: self.incomplete_batches == 0 and not self._batch_failed,
             seconds,
             lambda: max(self._completed_at, self.throttled_until),
         ):
             self.fail(
                 DeliveryError(
-                    f"{plural(self.incomplete, 'batch', 'batches')} made no progress for "
+                    f"{plural(self.incomplete_batches, 'batch', 'batches')} made no progress for "
                     f"{seconds:g} s, more than twice delivery.timeout.ms",
                     hint="Run the write again, and report this as a bug in spark-kafka-sink.",
                 )

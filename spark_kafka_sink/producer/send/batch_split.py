@@ -47,7 +47,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
             columns.slice(start, stop),
             None if rows is None else rows.slice(start, stop),
         )
-        piece.take_place_of(batch, number)
+        piece.inherit_position(batch, number)
         if batch.is_possibly_persisted:
             piece.mark_possibly_persisted()
         if sequence != NO_SEQUENCE:

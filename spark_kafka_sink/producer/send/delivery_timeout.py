@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 
-class Pause(NamedTuple):
+class ThrottlePause(NamedTuple):
     """A throttle pause of a broker: when it was requested and when it ends (monotonic clock)."""
 
     requested_at: float
@@ -46,7 +46,7 @@ class DeliveryTimeout:
         self._state = state
         self._acknowledged_at: dict[int, float] = {}
         """When each broker last acknowledged a batch, by broker id."""
-        self._pauses: dict[int, Pause] = {}
+        self._pauses: dict[int, ThrottlePause] = {}
         """The latest pause of each broker that restarts the timeout; see `record_pause`."""
 
     def record_acknowledgement(self, node_id: int) -> None:
@@ -67,12 +67,12 @@ class DeliveryTimeout:
             or last is None
             or self._acknowledged_at.get(node_id, 0.0) > last.requested_at
         ):
-            self._pauses[node_id] = Pause(now, now + pause_ms / 1000)
+            self._pauses[node_id] = ThrottlePause(now, now + pause_ms / 1000)
 
     def is_expired(self, batch: ProducerBatch, now: float) -> bool:
         """Return True if delivery.timeout.ms has passed for a batch."""
-        born_before = now - self._client.config.delivery_timeout_ms / 1000
-        return batch.created_at <= born_before and self.start_of(batch) <= born_before
+        created_before = now - self._client.config.delivery_timeout_ms / 1000
+        return batch.created_at <= created_before and self.start_of(batch) <= created_before
 
     def start_of(self, batch: ProducerBatch) -> float:
         """Return the time from which delivery.timeout.ms of a batch is measured."""

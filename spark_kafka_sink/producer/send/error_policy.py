@@ -64,7 +64,8 @@ class RejectionFacts:
     - `is_gapless`: enable.gapless.guarantee is true, which stops the producer after a permanently
       failed batch unless the batch expired.
     - `is_transactional`: the records are part of a transaction, so the epoch cannot be bumped.
-    - `is_own_epoch`: the producer has incremented the batch's epoch without InitProducerId.
+    - `has_client_bumped_epoch`: the producer has incremented the batch's epoch without
+      InitProducerId.
     """
 
     is_idempotent: bool
@@ -75,7 +76,7 @@ class RejectionFacts:
     has_attempts_left: bool
     is_gapless: bool = False
     is_transactional: bool = False
-    is_own_epoch: bool = False
+    has_client_bumped_epoch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def next_step(code: int, facts: RejectionFacts) -> BatchStep:
         return _too_large(code, facts)
     if (
         code in error_codes.FENCED
-        and facts.is_own_epoch
+        and facts.has_client_bumped_epoch
         and not (facts.is_possibly_persisted or facts.is_expired)
     ):
         # The broker knows only epochs that it has returned.

@@ -232,7 +232,7 @@ class Statistics:
     def collect(self, now: float) -> dict[str, Any]:
         """Return the values of a line, and start new windows."""
         age = now - self._started
-        self.accumulator.measure(self.report.meters)
+        self.accumulator.copy_metrics_to(self.report.meters)
         report = self.report.build(TaskInfo(), int(age * 1000))
         contents = self.accumulator.contents()
         return {
@@ -257,7 +257,7 @@ class Statistics:
             "msg_cnt": unsent + _records(sent),
             "msg_size": contents.used,
             "msg_size_max": contents.limit,
-            "batch_cnt": contents.incomplete,
+            "batch_cnt": contents.incomplete_batches,
             "tx": sum(broker.tx for broker in brokers),
             "tx_bytes": sum(broker.tx_bytes for broker in brokers),
             "rx": sum(broker.rx for broker in brokers),

@@ -185,7 +185,7 @@ class RejectionHandler:
         if not kept:
             return [], rejected
         remaining = piece_of(batch, kept, _rows_without(batch.row_numbers(), bad))
-        remaining.take_place_of(batch)
+        remaining.inherit_position(batch)
         recompress(remaining, batch.codec, self.client.config.compression_level)
         return [remaining], rejected
 
@@ -249,7 +249,7 @@ class RejectionHandler:
     def _replacement(self, batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
         """Return a batch with the sequences of `batch`, which has the same number of records."""
         piece = piece_of(batch, records)
-        piece.take_place_of(batch, 0)
+        piece.inherit_position(batch, 0)
         piece.set_sequence(batch.producer_id, batch.epoch, batch.sequence)
         recompress(piece, batch.codec, self.client.config.compression_level)
         return piece

@@ -158,7 +158,7 @@ class ResponseHandler:
             has_attempts_left=batch.attempts <= self.client.config.retries,
             is_gapless=self.client.config.enable_gapless_guarantee,
             is_transactional=self.outcome.is_transactional,
-            is_own_epoch=self.identity.is_own_epoch(batch.producer_id, batch.epoch),
+            has_client_bumped_epoch=self.identity.is_client_bumped(batch.producer_id, batch.epoch),
         )
 
     def _record_outcome(
@@ -178,7 +178,7 @@ class ResponseHandler:
     def _retry(self, result: BatchResult, action: BatchAction, now: float) -> None:
         state, batch, response = result
         if response.code in error_codes.FENCED:
-            self.identity.disable_own_epochs()
+            self.identity.disable_client_bumps()
         retry_at = now + retry_delay(self.client.config, batch.attempts - 1, self.client.random)
         if action is BatchAction.REFRESH_AND_RETRY:
             metadata, partition = self.client.metadata, batch.topic_partition

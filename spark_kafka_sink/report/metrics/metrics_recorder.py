@@ -1,8 +1,8 @@
 """The counters of a running producer, from which its metrics are built.
 
 Only the sender thread updates the counters, once per batch and per request. The metrics of the
-buffer are an exception: `BufferPool.measure` copies them before a report is built. Any thread can
-call `build`. The result can be slightly out of date.
+buffer are an exception: `BufferPool.copy_metrics_to` copies them before a report is built. Any
+thread can call `build`. The result can be slightly out of date.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class World:
         wait_until(lambda: pool.writer_waiting_since is not None)
         yield
         released.set()
-        self.session.context.state.notify()
+        self.session.context.state.wake_writer()
         waiting.join(TIMEOUT_S)
 
     def run_while_stepping(self, call: Callable[[], T], tick: float = TICK) -> T:
@@ -216,7 +216,7 @@ class World:
     def finish(self, tick: float = TICK) -> None:
         """Run steps until every batch is complete; raise the error of the session, if any."""
         state = self.session.context.state
-        self.run(lambda: state.error is not None or not state.incomplete, tick)
+        self.run(lambda: state.error is not None or not state.incomplete_batches, tick)
         self.session.flush()
 
     def await_failure(self, tick: float = TICK) -> DeliveryError:
@@ -257,7 +257,7 @@ class World:
     def check_memory_accounting(self) -> None:
         """Check that no memory is in use and no batch is incomplete."""
         assert self.session.context.pool.used == 0
-        assert self.session.context.state.incomplete == 0
+        assert self.session.context.state.incomplete_batches == 0
 
     def close(self) -> None:
         """Close the session, the client and the cluster."""

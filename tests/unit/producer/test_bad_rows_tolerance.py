@@ -142,7 +142,7 @@ def test_denied_topic_does_not_fail_other_topics(code: int, flaw: str, *, keep: 
                 letters(sim)[0]
             )
         assert sim.session.context.pool.used == 0
-        assert sim.session.context.state.incomplete == 0
+        assert sim.session.context.state.incomplete_batches == 0
 
 
 def test_rows_after_those_of_a_denied_topic_have_no_sequence_gap() -> None:

@@ -199,7 +199,7 @@ def denied_during_retry(sim: World) -> int:
     sim.run(lambda: len(sim.cluster.seen) > 4)
     sim.cluster.metadata_errors["t"] = DENIED
     sim.client.metadata.request_refresh()
-    sim.run(lambda: not sim.session.context.state.incomplete)
+    sim.run(lambda: not sim.session.context.state.incomplete_batches)
     sim.cluster.faults.clear()
     sim.cluster.metadata_errors.clear()
     return 6
@@ -377,14 +377,14 @@ def test_acknowledged_records_are_in_append_order(since_2_5: bool) -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch])
-def test_cluster_without_own_epochs_gets_new_producer_ids(
+def test_cluster_without_client_bumps_gets_new_producer_ids(
     monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     """Tansu rejects an epoch that InitProducerId has not returned.
 
     No record is lost or duplicated.
     """
-    monkeypatch.setattr(producer_id, "_CLUSTERS_WITHOUT_OWN_EPOCHS", set())
+    monkeypatch.setattr(producer_id, "_CLUSTERS_WITHOUT_CLIENT_BUMPS", set())
     sim = World(brokers(since_2_5=True, partitions=PARTITIONS), batch_size=60)
     first_id, values = sim.cluster.next_producer_id, [b"%d" % number for number in range(40)]
     for session in range(3):
@@ -398,7 +398,9 @@ def test_cluster_without_own_epochs_gets_new_producer_ids(
         assert [log_of(sim, partition) for partition in range(PARTITIONS)] == [
             values * (session + 1)
         ] * 2
-        assert (sim.report().retries > 0) is (session == 1), "only the first own epoch is rejected"
+        assert (sim.report().retries > 0) is (session == 1), (
+            "only the first bumped epoch is rejected"
+        )
     assert epochs(sim) == [0] * len(epochs(sim))
     assert sim.cluster.next_producer_id == first_id + 2
 

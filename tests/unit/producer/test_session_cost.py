@@ -203,8 +203,8 @@ def check_quota(sim: World, partitions: int) -> int:
     quotas, cluster = sim.session.context.quotas, sim.client.metadata.cluster
     topic_partition = TopicPartition("t", 0)
     quotas.change(topic_partition, BUFFER // 2)
-    assert quotas.is_full(topic_partition, BUFFER // 2, cluster)
-    return calls(lambda: quotas.is_full(topic_partition, 1, cluster))
+    assert quotas.is_over_quota(topic_partition, BUFFER // 2, cluster)
+    return calls(lambda: quotas.is_over_quota(topic_partition, 1, cluster))
 
 
 @pytest.mark.parametrize("work", [drain_with_a_retry, append_under_pressure, check_quota])

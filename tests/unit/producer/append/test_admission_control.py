@@ -180,8 +180,8 @@ def test_writer_adds_topic_while_sender_counts_shares() -> None:
         sim.send([b"." * 5_000], 0)
         quotas, cluster = sim.session.context.quotas, sim.client.metadata.cluster
         learning = ConcurrentTopics(cluster.topics, sim)
-        full = quotas.full(SHARE, replace(cluster, topics=learning))
-        assert 0 in full["t"]
+        over_quota = quotas.partitions_over_quota(SHARE, replace(cluster, topics=learning))
+        assert 0 in over_quota["t"]
         learning.join()
         assert quotas._names == {"t", "u"}
         sim.close_batches()
@@ -264,7 +264,7 @@ def test_share_that_is_freed_at_the_deadline_is_used(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(sim.session._admission, "_full", lambda _: blocked)
         monkeypatch.setattr(pool, "wait_for_room", lambda *_: blocked.clear())
         sim.send([b"late"], 0)
-        assert sim.session.context.state.incomplete == 1
+        assert sim.session.context.state.incomplete_batches == 1
 
 
 def test_without_shares_stalled_broker_takes_the_whole_buffer() -> None:

@@ -3,15 +3,15 @@
 import pytest
 
 from spark_kafka_sink.config.throttling import RateLimits
-from spark_kafka_sink.producer.append.rate_limiter import Bucket, RateLimiter
+from spark_kafka_sink.producer.append.rate_limiter import RateLimiter, TokenBucket
 from spark_kafka_sink.producer.buffer.ramp import Ramp
 
-NO_TROUBLE = Ramp()
+NO_RAMP = Ramp()
 HUGE = 1 << 40
 
 
 def test_overdrawn_bucket_waits() -> None:
-    bucket = Bucket(100.0, refilled_at=50.0)
+    bucket = TokenBucket(100.0, refilled_at=50.0)
     bucket.spend(30)
     assert bucket.seconds_until_due(1.0) == pytest.approx(0.3)
     assert bucket.seconds_until_due(0.5) == pytest.approx(0.6)
@@ -22,13 +22,13 @@ def test_overdrawn_bucket_waits() -> None:
 
 
 def test_unused_tokens_do_not_accumulate() -> None:
-    rested = Bucket(100.0, refilled_at=0.0)
+    rested = TokenBucket(100.0, refilled_at=0.0)
     rested.refill(1_000.0, 1.0)
     assert rested.level == pytest.approx(10.0)
 
 
 def test_stopped_clock_adds_no_tokens() -> None:
-    bucket = Bucket(100.0, level=-5.0, refilled_at=7.0)
+    bucket = TokenBucket(100.0, level=-5.0, refilled_at=7.0)
     bucket.refill(7.0, 1.0)
     assert bucket.level == -5.0
 
@@ -39,7 +39,7 @@ def test_stopped_clock_adds_no_tokens() -> None:
 )
 def test_rate_doubles_each_second_after_trouble(after: float, factor: float) -> None:
     assert Ramp(100.0).factor(100.0 + after) == factor
-    assert NO_TROUBLE.factor(100.0 + after) == 1.0
+    assert NO_RAMP.factor(100.0 + after) == 1.0
 
 
 def wait_of_chunk(limiter: RateLimiter, now: float, ramp: Ramp) -> float:
@@ -55,17 +55,17 @@ def test_ramp_that_is_about_to_rise_does_not_admit_a_chunk() -> None:
     assert wait_of_chunk(limiter, 11.0 - 1e-6, ramp) > 0
 
 
-def written(limits: RateLimits, seconds: float, troubled_at: float | None = None) -> int:
+def written(limits: RateLimits, seconds: float, started_at: float | None = None) -> int:
     """Count the rows of 10 bytes that are written in `seconds`."""
     limiter, now, end, rows = RateLimiter(limits, 0.0), 0.0, seconds, 0
     chunk, size = limiter.max_chunk(10_000, HUGE)
     count = min(chunk, max(1, size // 10))
     while True:
-        ramp = Ramp(troubled_at) if troubled_at is not None and now >= troubled_at else NO_TROUBLE
+        ramp = Ramp(started_at) if started_at is not None and now >= started_at else NO_RAMP
         while wait := wait_of_chunk(limiter, now, ramp):
             now += wait
-            if troubled_at is not None and now >= troubled_at:
-                ramp = Ramp(troubled_at)
+            if started_at is not None and now >= started_at:
+                ramp = Ramp(started_at)
         if now >= end:
             return rows
         limiter.acquire(count, count * 10)
@@ -88,11 +88,11 @@ def test_stricter_limit_wins() -> None:
     assert written(RateLimits(30_000.0, 5_000.0), 40.0) == pytest.approx(20_000, rel=0.02)
 
 
-def test_trouble_lowers_the_rate_temporarily() -> None:
+def test_ramp_lowers_the_rate_temporarily() -> None:
     quiet = written(RateLimits(records_per_second=16_000), 20.0)
-    troubled = written(RateLimits(records_per_second=16_000), 20.0, troubled_at=10.0)
+    ramped = written(RateLimits(records_per_second=16_000), 20.0, started_at=10.0)
     # Four seconds at 1/16, 1/8, 1/4 and 1/2 of the rate allow 15/16 of a second's data.
-    assert quiet - troubled == pytest.approx(16_000 * (4 - 15 / 16), rel=0.1)
+    assert quiet - ramped == pytest.approx(16_000 * (4 - 15 / 16), rel=0.1)
 
 
 def test_continuous_trouble_leaves_a_sixteenth() -> None:
@@ -122,13 +122,13 @@ def test_writer_without_limits_is_not_delayed() -> None:
     assert not limiter.is_limited
     assert limiter.max_chunk(10, 20) == (10, 20)
     limiter.acquire(1 << 40, 1 << 40)
-    assert wait_of_chunk(limiter, 0.0, NO_TROUBLE) == 0.0
+    assert wait_of_chunk(limiter, 0.0, NO_RAMP) == 0.0
 
 
 def steady(limiter: RateLimiter, start: float, stop: float, size: int = 100) -> None:
     """Write `size` bytes 100 times per second without waiting."""
     for tick in range(int(start * 100), int(stop * 100)):
-        assert wait_of_chunk(limiter, tick / 100, NO_TROUBLE) == 0.0
+        assert wait_of_chunk(limiter, tick / 100, NO_RAMP) == 0.0
         limiter.acquire(1, size)
 
 

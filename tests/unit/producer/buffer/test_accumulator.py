@@ -205,7 +205,7 @@ def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> No
     waiting.result(SOON)
     assert harness.memory.used == 5_000
     meters = MetricsRecorder()
-    harness.memory.measure(meters)
+    harness.memory.copy_metrics_to(meters)
     assert (meters.buffer_waits, meters.buffer_wait > 0.03) == (1, True)
 
 
@@ -239,7 +239,7 @@ def test_append_after_the_end_is_ignored(harness: AccumulatorHarness) -> None:
     with pytest.raises(DeliveryError):
         harness.accumulator.append([piece], Charge(50, holders=0), 100)
     harness.accumulator.cancel_layout(100)
-    assert (harness.memory.used, harness.state.incomplete) == (0, 0)
+    assert (harness.memory.used, harness.state.incomplete_batches) == (0, 0)
 
 
 def test_flush_waits_for_appended_batches(writer: ThreadPoolExecutor) -> None:
@@ -272,4 +272,4 @@ def test_concurrent_reservations_and_completions_keep_accounting_exact(
     stop.set()
     completer.join(SOON)
     harness.complete_all()
-    assert (harness.memory.used, harness.state.incomplete) == (0, 0)
+    assert (harness.memory.used, harness.state.incomplete_batches) == (0, 0)

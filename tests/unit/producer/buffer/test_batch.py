@@ -25,7 +25,7 @@ def test_lost_response_keeps_the_code_of_the_latest_rejection() -> None:
 def test_pieces_are_in_order_before_later_batches() -> None:
     whole, first, second = new_batch(), new_batch(), new_batch()
     whole.label, whole.order = (7,), (3,)
-    first.take_place_of(whole, 0)
-    second.take_place_of(whole, 1)
+    first.inherit_position(whole, 0)
+    second.inherit_position(whole, 1)
     assert whole.order < first.order < second.order < (4,)
     assert (first.name, second.name) == ("7.0", "7.1")

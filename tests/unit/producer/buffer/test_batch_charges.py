@@ -58,4 +58,4 @@ def test_batch_that_expires_during_compression_releases_its_memory() -> None:
     harness.codec.run()
     assert harness.accumulator.store_compressed() is None
     assert harness.memory.used == 0
-    assert harness.state.incomplete == 0
+    assert harness.state.incomplete_batches == 0

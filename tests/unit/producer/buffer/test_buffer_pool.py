@@ -29,7 +29,7 @@ class PoolHarness:
 
     def meters(self) -> MetricsRecorder:
         meters = MetricsRecorder()
-        self.pool.measure(meters)
+        self.pool.copy_metrics_to(meters)
         return meters
 
 

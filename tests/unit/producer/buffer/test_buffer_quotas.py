@@ -26,27 +26,28 @@ LIMIT = 200
 WIDE = replace(topic("t", 6), leaders=(1, 2, 1, 2, 1, 2))
 
 
-def find_full(
+def find_over_quota(
     held: dict[TopicPartition, int], topics: dict[str, TopicInfo], more: int, limit: int
 ) -> dict[str, set[int]]:
-    """Return what `full` returns, and check that `is_full` agrees for each partition."""
+    """Return the partitions over quota, and check that `is_over_quota` agrees for each."""
     quotas, there = BufferQuotas(limit, RLock()), ClusterSnapshot(topics=MappingProxyType(topics))
     quotas.add_topics(topics.values())
     for number, (partition, size) in enumerate(held.items()):
         quotas.change(partition, size)
         if number == len(held) // 2:
-            quotas.full(limit, cluster(WIDE))  # The sums follow the metadata that comes later.
-    full = quotas.full(more, there)
+            # The sums follow the metadata that comes later.
+            quotas.partitions_over_quota(limit, cluster(WIDE))
+    over_quota = quotas.partitions_over_quota(more, there)
     topic_partitions = {partition_of(number, name) for name in topics for number in range(9)}
     for name, number in topic_partitions | held.keys():
-        assert quotas.is_full(partition_of(number, name), more, there) == (
-            number in full.get(name, ())
+        assert quotas.is_over_quota(partition_of(number, name), more, there) == (
+            number in over_quota.get(name, ())
         )
-    return {name: set(numbers) for name, numbers in full.items() if numbers}
+    return {name: set(numbers) for name, numbers in over_quota.items() if numbers}
 
 
 @pytest.mark.parametrize(
-    ("held", "more", "full"),
+    ("held", "more", "over_quota"),
     [
         ({0: 50}, 50, set()),
         ({0: 50}, 51, {0}),
@@ -56,47 +57,49 @@ def find_full(
         ({}, 1_000, set()),
     ],
 )
-def test_partition_holds_at_most_its_share(held: dict[int, int], more: int, full: set[int]) -> None:
+def test_partition_holds_at_most_its_share(
+    held: dict[int, int], more: int, over_quota: set[int]
+) -> None:
     sizes = {partition_of(number): size for number, size in held.items()}
-    full_partitions = find_full(sizes, known(topic("t", 4)), more, LIMIT)
-    assert full_partitions == ({"t": full} if full else {})
+    full_partitions = find_over_quota(sizes, known(topic("t", 4)), more, LIMIT)
+    assert full_partitions == ({"t": over_quota} if over_quota else {})
 
 
 def test_broker_uses_the_sum_of_its_partitions() -> None:
     held = {partition_of(0): 85, partition_of(2): 85, partition_of(1): 85}
-    assert not find_full(held, known(WIDE), 15, LIMIT)
+    assert not find_over_quota(held, known(WIDE), 15, LIMIT)
     held |= {partition_of(4): 16}
-    full_partitions = find_full(held, known(WIDE), 15, LIMIT)
+    full_partitions = find_over_quota(held, known(WIDE), 15, LIMIT)
     assert full_partitions == {"t": {0, 2, 4}}
 
 
 def test_full_partition_leaves_room_for_others() -> None:
-    full_partitions = find_full({partition_of(0): 100}, known(WIDE), 10, LIMIT)
+    full_partitions = find_over_quota({partition_of(0): 100}, known(WIDE), 10, LIMIT)
     assert full_partitions == {"t": {0}}
 
 
 def test_single_partition_may_use_the_whole_buffer() -> None:
-    assert not find_full({partition_of(0): 1_000}, known(topic("t", 1)), 1, LIMIT)
+    assert not find_over_quota({partition_of(0): 1_000}, known(topic("t", 1)), 1, LIMIT)
     both = known(topic("t", 1), topic("u", 1))
-    assert find_full({partition_of(0): 1_000}, both, 1, LIMIT) == {"t": {0}}
+    assert find_over_quota({partition_of(0): 1_000}, both, 1, LIMIT) == {"t": {0}}
 
 
 def test_single_broker_may_use_the_whole_buffer() -> None:
     held = {partition_of(number): 90 for number in range(6)}
-    assert not find_full(held, known(topic("t", 6)), 10, LIMIT)
-    assert find_full(held, known(WIDE), 10, LIMIT) == {"t": set(range(6))}
+    assert not find_over_quota(held, known(topic("t", 6)), 10, LIMIT)
+    assert find_over_quota(held, known(WIDE), 10, LIMIT) == {"t": set(range(6))}
 
 
 def test_partitions_without_leader_belong_to_no_broker() -> None:
     info = replace(topic("t", 4), leaders=(-1, -1, 1, 2))
-    assert not find_full({partition_of(0): 90, partition_of(1): 90}, known(info), 10, LIMIT)
+    assert not find_over_quota({partition_of(0): 90, partition_of(1): 90}, known(info), 10, LIMIT)
     held = {partition_of(0): 190, partition_of(1): 90}
-    assert find_full(held, known(info), 11, LIMIT) == {"t": {0, 1}}
+    assert find_over_quota(held, known(info), 11, LIMIT) == {"t": {0, 1}}
 
 
 def test_deleted_topic_counts_only_per_partition() -> None:
     held = {partition_of(7): 90, partition_of(0, "gone"): 90}
-    full_partitions = find_full(held, known(WIDE), 20, LIMIT)
+    full_partitions = find_over_quota(held, known(WIDE), 20, LIMIT)
     assert full_partitions == {"t": {7}, "gone": {0}}
 
 
@@ -109,10 +112,10 @@ def test_usage_per_partition_and_broker() -> None:
     quotas.add_topics([WIDE])
     quotas.change(partition_of(0), 80)
     quotas.change(partition_of(1), 10)
-    assert quotas.full(21, cluster(WIDE)) == {"t": {0}}
+    assert quotas.partitions_over_quota(21, cluster(WIDE)) == {"t": {0}}
     quotas.change(partition_of(0), -80)
     assert (quotas.charged_bytes(partition_of(0)), quotas.charged_bytes(partition_of(1))) == (0, 10)
-    assert not quotas.full(90, cluster(WIDE))
+    assert not quotas.partitions_over_quota(90, cluster(WIDE))
 
 
 def test_only_written_topics_count_for_shares() -> None:
@@ -120,13 +123,13 @@ def test_only_written_topics_count_for_shares() -> None:
     quotas.add_topics([topic("t", 1)])
     quotas.change(partition_of(0), 1_000)
     there = cluster(topic("t", 1), topic("elsewhere", 9))
-    assert not quotas.full(1, there)
+    assert not quotas.partitions_over_quota(1, there)
     quotas.add_topics([topic("elsewhere", 9)])
-    assert quotas.full(1, there)
+    assert quotas.partitions_over_quota(1, there)
 
 
 def test_nothing_is_full_without_a_limit() -> None:
     quotas = BufferQuotas(None, RLock())
     quotas.add_topics([WIDE])
     quotas.change(partition_of(0), 1 << 40)
-    assert not quotas.full(1 << 40, cluster(WIDE))
+    assert not quotas.partitions_over_quota(1 << 40, cluster(WIDE))

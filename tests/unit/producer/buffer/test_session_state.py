@@ -38,7 +38,7 @@ def test_wait_ends_on_notification(state: SessionState, writer: ThreadPoolExecut
     waiting = writer.submit(state.wait_for, is_done, SOON)
     assert waits.wait(SOON)
     done.set()
-    state.notify()
+    state.wake_writer()
     assert waiting.result(SOON)
 
 

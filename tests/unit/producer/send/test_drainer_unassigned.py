@@ -205,7 +205,7 @@ def test_exhausted_share_does_not_block_other_queues() -> None:
         for topic_partition in topic_partitions:
             while quotas.charged_bytes(topic_partition) < 31_100:
                 sim.send_batches(1, topic_partition.partition)
-        assert quotas.full(900, sim.client.metadata.cluster) == {"t": {0, 1}}
+        assert quotas.partitions_over_quota(900, sim.client.metadata.cluster) == {"t": {0, 1}}
         cluster.unanswered.clear()
         sim.finish()
         sim.check_accounting()

@@ -236,7 +236,7 @@ def test_accepted_piece_proves_that_the_whole_batch_was_not_appended(partition: 
     whole = partition.send()
     pieces = [ProducerBatch(TopicPartition("t", 0), 0.0, 0, 0) for _ in range(2)]
     for number, piece in enumerate(pieces):
-        piece.take_place_of(whole, number)
+        piece.inherit_position(whole, number)
         piece.mark_possibly_persisted()
         piece.set_sequence(whole.producer_id, whole.epoch, whole.sequence + number)
     partition.state.replace(whole, pieces)

@@ -82,7 +82,7 @@ def test_request_time_starts_when_the_socket_accepts_it() -> None:
         sim.cluster.writable_bytes[1] = 0
         sim.send_batches(5)
         state = sim.session.context.state
-        while state.incomplete:
+        while state.incomplete_batches:
             assert sim.client.network.in_flight(1) <= 2
             sim.cluster.writable_bytes[1] += 100  # 2 KB per second, in batches of nearly 1 KB
             sim.step(0.05)
