@@ -77,7 +77,7 @@ class BadRowCounter:
             return f": {rows.problems[row].as_py()}"
         if self._acls is None or error is not RowError.TOPIC_UNAUTHORIZED:
             return ""
-        topic = rows.topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
+        topic = rows.topics[0 if rows.topic_indexes is None else int(rows.topic_indexes[row])]
         return f": {self._acls.hint(ErrorCode.topic_authorization_failed, topic)}"
 
     def count_error(self, error: RowError, count: int, examples: list[str]) -> None:

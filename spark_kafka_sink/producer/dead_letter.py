@@ -139,7 +139,7 @@ class DeadLetterTopic:
             ),
             topics=(self.name,),
             first_row=rows.first_row,
-            numbers=rows.numbers,
+            row_numbers=rows.row_numbers,
         )
 
     def _messages(
@@ -155,9 +155,13 @@ class DeadLetterTopic:
         numbers = errors.astype(np.int32) * len(_EVERY_PART) + omitted
         denied = errors == RowError.TOPIC_UNAUTHORIZED
         if self.acls is not None and denied.any():
-            topic_of = rows.topic_of if rows.topic_of is not None else np.zeros(len(rows), np.int32)
-            for topic in np.unique(topic_of[denied]).tolist():
-                here = denied & (topic_of == topic)
+            topic_indexes = (
+                rows.topic_indexes
+                if rows.topic_indexes is not None
+                else np.zeros(len(rows), np.int32)
+            )
+            for topic in np.unique(topic_indexes[denied]).tolist():
+                here = denied & (topic_indexes == topic)
                 numbers[here] = len(texts) + omitted[here]
                 hint = self.acls.hint(ErrorCode.topic_authorization_failed, rows.topics[topic])
                 error = RowError.TOPIC_UNAUTHORIZED
@@ -268,10 +272,10 @@ def _topic_names(rows: Rows) -> pa.Array[Any]:
     if rows.topic_names is not None:
         return rows.topic_names
     names = pa.array([*rows.topics, None], pa.string()).cast(pa.binary())
-    if rows.topic_of is None:
+    if rows.topic_indexes is None:
         numbers = np.zeros(len(rows), np.int32)
     else:
-        numbers = rows.topic_of.astype(np.int32)
+        numbers = rows.topic_indexes.astype(np.int32)
     if rows.errors is not None:
         numbers = np.where(rows.errors == RowError.NULL_TOPIC, np.int32(len(rows.topics)), numbers)
     return names.take(numbers)

@@ -61,9 +61,9 @@ class ReportListener(BatchListener):
         if is_split:
             self._report.count_split()
 
-    def on_sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
+    def on_sent(self, batch: ProducerBatch, node: Node, correlation_id: int, now: float) -> None:
         """Store the leader; record the times and sizes of a batch that is sent first."""
-        del correlation
+        del correlation_id
         report, (topic, partition) = self._report, batch.topic_partition
         report.set_leader(topic, partition, node.node_id)
         if batch.attempts > 1:

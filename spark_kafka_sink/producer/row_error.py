@@ -117,9 +117,9 @@ def _topic_errors(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArr
         return None
     by_topic = [topic if isinstance(topic, RowError) else RowError.NONE for topic in topics]
     errors = np.array(by_topic, np.int8)
-    if rows.topic_of is None:
+    if rows.topic_indexes is None:
         return np.full(len(rows), errors[0])
-    return errors[rows.topic_of]
+    return errors[rows.topic_indexes]
 
 
 def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.bool_] | None:
@@ -131,9 +131,9 @@ def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArra
         0 if isinstance(topic, RowError) else topic.partition_count for topic in topics
     ]
     counts = np.array(partition_counts, np.int32)
-    count_of = counts[0] if rows.topic_of is None else counts[rows.topic_of]
+    count_of = counts[0] if rows.topic_indexes is None else counts[rows.topic_indexes]
     partitions = np.asarray(column.fill_null(0) if column.null_count else column)
-    if rows.topic_of is None and partitions.min() >= 0 and partitions.max() < count_of:
+    if rows.topic_indexes is None and partitions.min() >= 0 and partitions.max() < count_of:
         return None
     out_of_range_rows: NDArray[np.bool_] = (partitions < 0) | (partitions >= count_of)
     return out_of_range_rows if out_of_range_rows.any() else None

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.columns import Columns
 
 
-_PER_ROW = ("topic_of", "partition", "numbers", "errors", "header_lists", "topic_names", "problems")
+_PER_ROW = (
+    "topic_indexes",
+    "partition",
+    "row_numbers",
+    "errors",
+    "header_lists",
+    "topic_names",
+    "problems",
+)
 """The fields of `Rows` with one value per row, besides the columns."""
 _KEY_BYTES = 32
 """Maximum number of bytes of a non-text key in an error message."""
@@ -41,10 +49,10 @@ class RowNumbers(NamedTuple):
 class Rows:
     """A chunk of n rows for the producer.
 
-    `topic_of` is the index of each row's topic in `topics` (None: all rows go to topics[0]).
+    `topic_indexes` contains the index of each row's topic in `topics` (None: all are topics[0]).
     `partition` is int32, null for rows that the partitioner assigns (None: all rows).
     `first_row` is the first row's number in error messages, counted from 0 within the task. If
-    the row numbers are not consecutive, `numbers` contains all of them, shape (n,).
+    the row numbers are not consecutive, `row_numbers` contains all of them, shape (n,).
     `spark_partition` is the task's partition number, None outside a task. `serialize_s` is the
     time that it took to serialize the columns, in seconds; each part of the rows has its share.
     `errors` are the `RowError`s that were found when the rows were read, int8 of shape (n,)
@@ -55,10 +63,10 @@ class Rows:
 
     columns: Columns
     topics: tuple[str, ...]
-    topic_of: NDArray[np.int32] | None = None
+    topic_indexes: NDArray[np.int32] | None = None
     partition: pa.Int32Array | None = None
     first_row: int = 0
-    numbers: NDArray[np.int64] | None = None
+    row_numbers: NDArray[np.int64] | None = None
     spark_partition: int | None = None
     errors: NDArray[np.int8] | None = None
     header_lists: pa.ListArray[Any] | None = None
@@ -77,16 +85,18 @@ class Rows:
 
     def number(self, row: int) -> int:
         """Return the number of a row in error messages."""
-        return self.first_row + row if self.numbers is None else int(self.numbers[row])
+        return self.first_row + row if self.row_numbers is None else int(self.row_numbers[row])
 
     def with_topics(self, kept: Sequence[int]) -> Rows:
         """Return the rows with only the topics at these indexes; no row may use another topic."""
-        topic_of = self.topic_of
-        if topic_of is not None:
-            numbers = np.zeros(len(self.topics), np.int32)
-            numbers[list(kept)] = np.arange(len(kept), dtype=np.int32)
-            topic_of = numbers[topic_of] if len(kept) > 1 else None
-        return replace(self, topics=tuple(self.topics[n] for n in kept), topic_of=topic_of)
+        topic_indexes = self.topic_indexes
+        if topic_indexes is not None:
+            new_indexes = np.zeros(len(self.topics), np.int32)
+            new_indexes[list(kept)] = np.arange(len(kept), dtype=np.int32)
+            topic_indexes = new_indexes[topic_indexes] if len(kept) > 1 else None
+        return replace(
+            self, topics=tuple(self.topics[n] for n in kept), topic_indexes=topic_indexes
+        )
 
     def slice(self, start: int, stop: int) -> Rows:
         """Return rows start..stop as views."""
@@ -94,10 +104,12 @@ class Rows:
         rows = self._selected(columns, lambda column: column[start:stop])
         return replace(rows, first_row=self.first_row + start)
 
-    def select(self, numbers: NDArray[np.intp]) -> Rows:
+    def select(self, positions: NDArray[np.intp]) -> Rows:
         """Return the rows at these positions, copied."""
-        rows = self._selected(self.columns.take(numbers), lambda column: column.take(numbers))
-        return rows if self.numbers is not None else replace(rows, numbers=numbers + self.first_row)
+        rows = self._selected(self.columns.take(positions), lambda column: column.take(positions))
+        if self.row_numbers is not None:
+            return rows
+        return replace(rows, row_numbers=positions + self.first_row)
 
     def _selected(self, columns: Columns, select: Callable[[Any], Any]) -> Rows:
         """Return some of the rows: these columns, and the result of `select` for the others."""

@@ -101,9 +101,11 @@ def in_chunks(
             key=pa.array([row.key for row in chunk], pa.binary()),
             timestamps=np.array([row.timestamp for row in chunk], np.int64),
         )
-        topic_of = np.array([row.topic for row in chunk], np.int32)
+        topic_indexes = np.array([row.topic for row in chunk], np.int32)
         partition = pa.array([row.partition for row in chunk], pa.int32())
-        chunks.append(Rows(columns=columns, topics=topics, topic_of=topic_of, partition=partition))
+        chunks.append(
+            Rows(columns=columns, topics=topics, topic_indexes=topic_indexes, partition=partition)
+        )
     return chunks
 
 

@@ -109,7 +109,7 @@ class Plan:
                 key=pa.array([row.key for row in rows], pa.binary()),
             ),
             topics=NAMES,
-            topic_of=np.array([row.topic for row in rows], np.int32),
+            topic_indexes=np.array([row.topic for row in rows], np.int32),
             partition=pa.array(requested, pa.int32()),
         )
 

@@ -181,10 +181,10 @@ class Metadata:
         self._may_create = self._config.allow_auto_create_topics and not self.denials.unclear
         self._refresh_requested = False
         self.sent_requests += 1
-        correlation = network.send(node.node_id, self._request(network, node), now)
+        correlation_id = network.send(node.node_id, self._request(network, node), now)
         if (log_event := self._debug.metadata) is not None:
             topics = ",".join(sorted(self._topics))
-            log_event("request", broker=node.node_id, correlation=correlation, topics=topics)
+            log_event("request", broker=node.node_id, correlation=correlation_id, topics=topics)
 
     def learn_leader(self, topic_partition: TopicPartition, leader: int, epoch: int) -> None:
         """Store a partition's leader from a Produce response (KIP-951) if its epoch is newer."""

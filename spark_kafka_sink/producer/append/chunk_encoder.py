@@ -68,8 +68,8 @@ class ChunkEncoder:
         views = split_records(encoded, [*starts, len(encoded)])
         charge = Charge(sum(view.nbytes for view in views), holders=0)
         latest = _latest(timestamps, starts, layout.order)
-        numbers = _row_numbers(chunk, layout.order)
-        return _slices(layout.segments, views, latest, names, numbers), charge
+        row_numbers = _row_numbers(chunk, layout.order)
+        return _slices(layout.segments, views, latest, names, row_numbers), charge
 
     def _names_of(self, route: Route) -> _TargetNames:
         """Return the target names of the previous chunk, or new ones if the topics have changed."""
@@ -114,11 +114,13 @@ def _latest(timestamps: Timestamps, starts: list[int], order: Order) -> list[int
 def _row_numbers(chunk: RoutedChunk, order: Order) -> RowNumbers | None:
     """Return the row numbers in this order; None if they would take too much memory."""
     rows, partition = chunk.rows, chunk.rows.spark_partition
-    if order is None and rows.numbers is None:
+    if order is None and rows.row_numbers is None:
         return RowNumbers(range(rows.first_row, rows.first_row + len(rows)), partition)
     if chunk.size < len(rows) * _MIN_RECORD_BYTES_FOR_ROW_NUMBERS:
         return None
-    numbers = rows.numbers if rows.numbers is not None else rows.first_row + np.arange(len(rows))
+    numbers = rows.row_numbers
+    if numbers is None:
+        numbers = rows.first_row + np.arange(len(rows))
     return RowNumbers(numbers if order is None else numbers[order], partition)
 
 
@@ -127,7 +129,7 @@ def _slices(
     views: list[memoryview],
     latest: list[int],
     names: _TargetNames,
-    numbers: RowNumbers | None,
+    row_numbers: RowNumbers | None,
 ) -> list[EncodedSlice]:
     """Return each segment's records as a view of the chunk's buffer."""
     return [
@@ -138,7 +140,7 @@ def _slices(
             first_delta == 0,
             base,
             max_timestamp,
-            None if numbers is None else numbers.slice(start, stop),
+            None if row_numbers is None else row_numbers.slice(start, stop),
         )
         for (target, start, stop, first_delta, base), data, max_timestamp in zip(
             segments, views, latest, strict=True

@@ -147,7 +147,7 @@ class Partitioner:
             partitions = _explicit_partitions(rows, rows.partition, topics)
             _count(self.assigned_rows, np.ones(len(rows), np.bool_), rows, topics)
             return route_of(rows, topics, counts, partitions)
-        count_of = counts[rows.topic_of] if rows.topic_of is not None else counts[0]
+        count_of = counts[rows.topic_indexes] if rows.topic_indexes is not None else counts[0]
         partitions = np.empty(len(rows), np.int32)
         without_explicit = self._assign_explicit(rows, topics, partitions)
         if without_explicit is not None:
@@ -228,11 +228,11 @@ class Partitioner:
 
 
 def _count(counter: Counter[str], mask: Mask, rows: Rows, topics: Topics) -> None:
-    if rows.topic_of is None:
+    if rows.topic_indexes is None:
         counter[topics[0].name] += int(np.count_nonzero(mask))
         return
     for topic, count in zip(
-        topics, np.bincount(rows.topic_of[mask], minlength=len(topics)), strict=True
+        topics, np.bincount(rows.topic_indexes[mask], minlength=len(topics)), strict=True
     ):
         counter[topic.name] += int(count)
 
@@ -254,22 +254,22 @@ def _by_topic(
     rows: Rows, topics: Topics, mask: Mask | None
 ) -> list[tuple[TopicInfo, slice | NDArray[np.intp]]]:
     """Return the rows that still need a partition, grouped by topic in their original order."""
-    if rows.topic_of is None:
+    if rows.topic_indexes is None:
         if mask is None:
             return [(topics[0], slice(None))]
         members = np.flatnonzero(mask)
         return [(topics[0], members)] if len(members) else []
     open_rows = np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
-    order = np.argsort(rows.topic_of[open_rows], kind="stable")
+    order = np.argsort(rows.topic_indexes[open_rows], kind="stable")
     grouped = open_rows[order]
-    numbers = rows.topic_of[grouped]
+    numbers = rows.topic_indexes[grouped]
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
     groups = np.split(grouped, starts[1:])
-    return [(topics[int(rows.topic_of[group[0]])], group) for group in groups if len(group)]
+    return [(topics[int(rows.topic_indexes[group[0]])], group) for group in groups if len(group)]
 
 
 def _raise_out_of_range(rows: Rows, topics: Topics, row: int, named: Partitions) -> None:
-    topic = topics[0 if rows.topic_of is None else int(rows.topic_of[row])]
+    topic = topics[0 if rows.topic_indexes is None else int(rows.topic_indexes[row])]
     raise ColumnError(
         f"{rows.name(row)} specifies a partition that does not exist: "
         f"the topic has partitions 0 to {topic.partition_count - 1}",

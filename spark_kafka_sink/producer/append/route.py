@@ -77,7 +77,7 @@ def route_of(rows: Rows, topics: Topics, counts: Partitions, partitions: Partiti
     bases = np.zeros(len(topics), np.int64)
     if len(topics) > 1:
         (counts[:-1] + 1).cumsum(out=bases[1:])
-    targets = partitions if rows.topic_of is None else partitions + bases[rows.topic_of]
+    targets = partitions if rows.topic_indexes is None else partitions + bases[rows.topic_indexes]
     # NumPy sorts 16-bit integers by radix, about fifteen times faster than wider integers.
     small = int(bases[-1] + counts[-1]) < _INT16_TARGETS
     return Route(

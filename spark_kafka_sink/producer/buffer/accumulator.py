@@ -219,14 +219,16 @@ class Accumulator:
             wakes_sender = self._is_close_missed or (self._lingers_shortly and not self._open)
             self._is_close_missed = False
             copied = 0
-            for piece in slices:
-                if piece.opens_batch and piece.topic_partition in self._open:
-                    self._close(piece.topic_partition, CloseReason.FULL)
+            for encoded_slice in slices:
+                if encoded_slice.opens_batch and encoded_slice.topic_partition in self._open:
+                    self._close(encoded_slice.topic_partition, CloseReason.FULL)
                     wakes_sender = True
-                copied += self._append(piece, charge, now)
+                copied += self._append(encoded_slice, charge, now)
             # Close full batches last: a later slice may belong to the same batch as an earlier one.
             full = {
-                piece.topic_partition for piece in slices if self._is_full(piece.topic_partition)
+                encoded_slice.topic_partition
+                for encoded_slice in slices
+                if self._is_full(encoded_slice.topic_partition)
             }
             for partition in full:
                 self._close(partition, CloseReason.FULL)
@@ -405,18 +407,18 @@ class Accumulator:
 
     # Callers of the methods below must hold the lock.
 
-    def _append(self, piece: EncodedSlice, charge: Charge, now: float) -> int:
+    def _append(self, encoded_slice: EncodedSlice, charge: Charge, now: float) -> int:
         """Append a slice to its open batch, or to a new batch; return the bytes to charge."""
-        batch = self._open.get(piece.topic_partition) or self._open_new(piece, now)
-        copied = self._charges.append(batch, piece, charge, now)
-        self._open_bytes += len(piece.data)
-        self._listeners.on_appended(batch, piece.records)
+        batch = self._open.get(encoded_slice.topic_partition) or self._open_new(encoded_slice, now)
+        copied = self._charges.append(batch, encoded_slice, charge, now)
+        self._open_bytes += len(encoded_slice.data)
+        self._listeners.on_appended(batch, encoded_slice.records)
         return copied
 
-    def _open_new(self, piece: EncodedSlice, now: float) -> ProducerBatch:
-        base = piece.base_timestamp
-        batch = self._open[piece.topic_partition] = ProducerBatch(
-            piece.topic_partition, now, base, base
+    def _open_new(self, encoded_slice: EncodedSlice, now: float) -> ProducerBatch:
+        base = encoded_slice.base_timestamp
+        batch = self._open[encoded_slice.topic_partition] = ProducerBatch(
+            encoded_slice.topic_partition, now, base, base
         )
         self._label(batch)
         self._charges.add_open(batch)

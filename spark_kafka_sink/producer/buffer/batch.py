@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 class EncodedSlice(NamedTuple):
     """Encoded records for one batch of the layout: `data` is a slice of the chunk's buffer.
 
-    `opens_batch`: the slice starts a new batch. Timestamps are in milliseconds. `rows`: the row
-    numbers of the records, or None if unknown.
+    `opens_batch`: the slice starts a new batch. Timestamps are in milliseconds. `row_numbers`:
+    those of the records, or None if unknown.
     """
 
     topic_partition: TopicPartition
@@ -51,7 +51,7 @@ class EncodedSlice(NamedTuple):
     opens_batch: bool
     base_timestamp: int
     max_timestamp: int
-    rows: RowNumbers | None = None
+    row_numbers: RowNumbers | None = None
 
 
 class OpenBatchFacts(NamedTuple):
@@ -82,7 +82,7 @@ class ProducerBatch:
     - `buffers` contain the records section, compressed unless `codec` is NONE;
       `payload_size` is their size. `raw_size` is the uncompressed size including the header.
     - `arrivals` are the times at which records were appended, each with the number of records;
-      `rows` are the row numbers of the records.
+      `slice_row_numbers` are the row numbers of each appended slice.
     - `is_ready`: the batch may be sent.
     - `is_possibly_persisted`: the batch was sent but got no conclusive response, so the log may
       contain it.
@@ -105,7 +105,7 @@ class ProducerBatch:
     base_timestamp: int
     max_timestamp: int
     arrivals: list[tuple[float, int]] = field(default_factory=list)
-    rows: list[RowNumbers | None] = field(default_factory=list)
+    slice_row_numbers: list[RowNumbers | None] = field(default_factory=list)
     buffers: list[Buffer] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
     payload_size: int = 0
@@ -137,7 +137,7 @@ class ProducerBatch:
         records: int,
         max_timestamp: int,
         now: float | None = None,
-        rows: RowNumbers | None = None,
+        row_numbers: RowNumbers | None = None,
         *,
         is_small: bool = False,
     ) -> None:
@@ -155,7 +155,7 @@ class ProducerBatch:
         self.payload_size += size
         self.records += records
         self.arrivals.append((self.created_at if now is None else now, records))
-        self.rows.append(rows)
+        self.slice_row_numbers.append(row_numbers)
         self.raw_size += size
         self.max_timestamp = max(self.max_timestamp, max_timestamp)
 
@@ -196,12 +196,12 @@ class ProducerBatch:
 
         A single unknown row number is `UNKNOWN_ROW`.
         """
-        numbered = [rows for rows in self.rows if rows is not None]
+        numbered = [known for known in self.slice_row_numbers if known is not None]
         if not numbered:
             return None
         numbers = [
-            np.full(records, UNKNOWN_ROW) if rows is None else np.asarray(rows.numbers)
-            for (_, records), rows in zip(self.arrivals, self.rows, strict=True)
+            np.full(records, UNKNOWN_ROW) if known is None else np.asarray(known.numbers)
+            for (_, records), known in zip(self.arrivals, self.slice_row_numbers, strict=True)
         ]
         return RowNumbers(np.concatenate(numbers), numbered[0].spark_partition)
 

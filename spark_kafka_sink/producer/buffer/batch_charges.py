@@ -37,17 +37,24 @@ class BatchCharges:
         """Add a batch to which the writer appends."""
         self._charged.add(batch)
 
-    def append(self, batch: ProducerBatch, piece: EncodedSlice, charge: Charge, now: float) -> int:
+    def append(
+        self, batch: ProducerBatch, encoded_slice: EncodedSlice, charge: Charge, now: float
+    ) -> int:
         """Append a slice to an open batch; return the bytes that the caller must charge.
 
         The result is 0 if the batch holds `charge`, the charge for the whole chunk.
         """
-        size = len(piece.data)
+        size = len(encoded_slice.data)
         is_small = size * COPY_DIVISOR < charge.size
         batch.add(
-            piece.data, piece.records, piece.max_timestamp, now, piece.rows, is_small=is_small
+            encoded_slice.data,
+            encoded_slice.records,
+            encoded_slice.max_timestamp,
+            now,
+            encoded_slice.row_numbers,
+            is_small=is_small,
         )
-        self._quotas.change(piece.topic_partition, size)
+        self._quotas.change(encoded_slice.topic_partition, size)
         if not is_small:
             charge.holders += 1
             batch.charges.append(charge)

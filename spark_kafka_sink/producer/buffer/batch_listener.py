@@ -54,8 +54,8 @@ class BatchListener:
     def on_request_sent(self, batches: Sequence[ProducerBatch], node: Node) -> None:
         """Called when a Produce request with these batches is sent."""
 
-    def on_sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
-        """Called when a batch is sent to `node`; `correlation` is 0 if the connection was lost."""
+    def on_sent(self, batch: ProducerBatch, node: Node, correlation_id: int, now: float) -> None:
+        """Called when a batch is sent to `node`; the id is 0 if the connection was lost."""
 
     def on_produce_response(self, completion: Completion) -> None:
         """Called after a Produce response, before the events of its batches."""

@@ -88,7 +88,7 @@ class ProducerEvents(BatchListener):
         if (log_event := self._debug.queue) is not None:
             log_event("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
 
-    def on_sent(self, batch: ProducerBatch, node: Node, correlation: int, now: float) -> None:
+    def on_sent(self, batch: ProducerBatch, node: Node, correlation_id: int, now: float) -> None:
         """Log that the batch was sent in the request with this correlation id."""
         del now
         if (log_event := self._debug.msg) is not None:
@@ -99,7 +99,7 @@ class ProducerEvents(BatchListener):
                 producer_id=batch.producer_id,
                 epoch=batch.epoch,
                 broker=node.node_id,
-                correlation=correlation,
+                correlation=correlation_id,
                 attempt=batch.attempts,
                 records=batch.records,
                 bytes=batch.size,

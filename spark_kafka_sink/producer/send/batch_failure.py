@@ -82,9 +82,9 @@ _OUT_OF_ORDER = error_name(ErrorCode.out_of_order_sequence_number)
 def too_large(batch: ProducerBatch, response: PartitionResponse) -> str:
     """Describe a batch of one record that is too large for the broker: row, key and size."""
     (record,) = decode_batch(b"".join(bytes(part) for part in batch.encode()))
-    rows = batch.row_numbers()
-    number = UNKNOWN_ROW if rows is None else int(rows.numbers[0])
-    name = row_name(number, rows.spark_partition if rows else None, record.key)
+    row_numbers = batch.row_numbers()
+    number = UNKNOWN_ROW if row_numbers is None else int(row_numbers.numbers[0])
+    name = row_name(number, row_numbers.spark_partition if row_numbers else None, record.key)
     sent = f" ({batch.size:,} compressed)" if batch.codec else ""
     message = f": {response.message}" if response.message else ""
     size = f"{batch.raw_size:,} bytes when serialized{sent}"

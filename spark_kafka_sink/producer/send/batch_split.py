@@ -34,7 +34,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     A larger record gets its own batch; a batch of one record cannot be split. The result has at
     least two batches if `size` is at most half of the batch (see `half`).
     """
-    sequence, rows = batch.sequence, batch.row_numbers()
+    sequence, row_numbers = batch.sequence, batch.row_numbers()
     whole = b"".join(bytes(part) for part in batch.encode())
     header = BatchHeader.parse(whole)
     columns, sizes = record_decoder.read_rows(record_decoder.records_section(whole, header), header)
@@ -45,7 +45,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
             batch.topic_partition,
             batch.created_at,
             columns.slice(start, stop),
-            None if rows is None else rows.slice(start, stop),
+            None if row_numbers is None else row_numbers.slice(start, stop),
         )
         piece.inherit_position(batch, number)
         if batch.is_possibly_persisted:
@@ -73,17 +73,17 @@ def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:
 
 
 def piece_of(
-    batch: ProducerBatch, records: list[Record], rows: RowNumbers | None = None
+    batch: ProducerBatch, records: list[Record], row_numbers: RowNumbers | None = None
 ) -> ProducerBatch:
     """Return an uncompressed batch of some of a batch's records, without a sequence."""
-    return closed_batch(batch.topic_partition, batch.created_at, columns_of(records), rows)
+    return closed_batch(batch.topic_partition, batch.created_at, columns_of(records), row_numbers)
 
 
 def closed_batch(
     topic_partition: TopicPartition,
     created_at: float,
     columns: Columns,
-    rows: RowNumbers | None = None,
+    row_numbers: RowNumbers | None = None,
 ) -> ProducerBatch:
     """Return a batch of these records that is ready to be sent; they must have timestamps."""
     stamps = columns.timestamps
@@ -97,7 +97,7 @@ def closed_batch(
         record_encoder.slice_records(encoded, 0, len(columns)),
         len(columns),
         int(stamps.max()),
-        rows=rows,
+        row_numbers=row_numbers,
     )
     return piece
 

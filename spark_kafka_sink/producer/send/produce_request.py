@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 
-_ZSTD = 7
+_ZSTD_VERSION = 7
 """First version of Produce that allows zstd batches (KIP-110)."""
 
 
@@ -67,7 +67,7 @@ def produce_request(
             kafka_error=error_name(ErrorCode.unsupported_version),
             hint="Run the same release on every broker.",
         )
-    if version < _ZSTD and any(batch.codec is Codec.ZSTD for _, batch in batches):
+    if version < _ZSTD_VERSION and any(batch.codec is Codec.ZSTD for _, batch in batches):
         raise ProtocolError(
             f"the broker does not support zstd: its latest Produce version is {version}",
             kafka_error=error_name(ErrorCode.unsupported_compression_type),

@@ -184,7 +184,7 @@ class RejectionHandler:
         self._count(result, len(rejected))
         if not kept:
             return [], rejected
-        remaining = piece_of(batch, kept, _rows_without(batch.row_numbers(), bad))
+        remaining = piece_of(batch, kept, _row_numbers_without(batch.row_numbers(), bad))
         remaining.inherit_position(batch)
         recompress(remaining, batch.codec, self.client.config.compression_level)
         return [remaining], rejected
@@ -284,8 +284,8 @@ def _assigned_partitions(partition: int, count: int) -> pa.Int32Array:
     return pa.array([None if partition == UNASSIGNED else partition] * count, pa.int32())
 
 
-def _rows_without(rows: RowNumbers | None, bad: set[int]) -> RowNumbers | None:
+def _row_numbers_without(row_numbers: RowNumbers | None, bad: set[int]) -> RowNumbers | None:
     """Return the row numbers of the records that are not bad."""
-    if rows is None:
+    if row_numbers is None:
         return None
-    return rows._replace(numbers=np.delete(np.asarray(rows.numbers), sorted(bad)))
+    return row_numbers._replace(numbers=np.delete(np.asarray(row_numbers.numbers), sorted(bad)))

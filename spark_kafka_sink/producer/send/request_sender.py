@@ -72,9 +72,9 @@ class RequestSender:
         self, node_id: int, request: Request, batches: list[DrainedBatch], now: float
     ) -> None:
         """Send the request and update the metrics; a dry run overrides this method."""
-        correlation = self.client.network.send(node_id, request, now)
+        correlation_id = self.client.network.send(node_id, request, now)
         node = self.client.metadata.cluster.nodes[node_id]
-        if correlation:
+        if correlation_id:
             self.listeners.on_request_sent([batch for _, batch in batches], node)
         for _, batch in batches:
-            self.listeners.on_sent(batch, node, correlation, now)
+            self.listeners.on_sent(batch, node, correlation_id, now)

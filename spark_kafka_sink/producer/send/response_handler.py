@@ -57,7 +57,7 @@ _OUTCOMES = {
 }
 _COMPLETED = BatchStep(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
 """The step for successful batches, for which `next_step` is not called."""
-_CLIENT_THROTTLES = 6
+_CLIENT_THROTTLES_VERSION = 6
 """First Produce version for which the client must pause; with older versions, the broker delays its
 response (KIP-219).
 """
@@ -200,6 +200,6 @@ class ResponseHandler:
         self.breakers.on_throttled(now)
         request, node_id = completion.request, completion.node.node_id
         by_produce = request.api is ApiKey.PRODUCE
-        if not by_produce or request.version >= _CLIENT_THROTTLES:
+        if not by_produce or request.version >= _CLIENT_THROTTLES_VERSION:
             self.delivery_timeout.record_pause(node_id, now, pause_ms, by_produce=by_produce)
             self.client.network.throttle(node_id, pause_ms / 1000, now)

@@ -278,7 +278,7 @@ def read_rows(
         return row_name(first.row + row, first.spark_partition, shown_key)
 
     checks = RowChecks(batch.num_rows, roles.is_tolerant, name)
-    topics, topic_of = _topics(batch, roles, checks)
+    topics, topic_indexes = _topics(batch, roles, checks)
     entries = _column(batch, roles.headers)
     lists = None if entries is None else read_headers(entries, checks)
     data = _serialize(batch, roles, checks, clock)
@@ -295,7 +295,7 @@ def read_rows(
             timestamps=_timestamps(batch, roles, checks, clock),
         ),
         topics=topics,
-        topic_of=topic_of,
+        topic_indexes=topic_indexes,
         partition=_column(batch, roles.partition),
         first_row=first.row,
         spark_partition=first.spark_partition,

@@ -44,7 +44,7 @@ def rows(*topics: str) -> Rows:
     return Rows(
         columns=Columns(value=pa.array([b"%d" % row for row in range(len(topics))], pa.binary())),
         topics=names,
-        topic_of=pa.array([names.index(topic) for topic in topics], pa.int32()).to_numpy(),
+        topic_indexes=pa.array([names.index(topic) for topic in topics], pa.int32()).to_numpy(),
         partition=pa.array([0] * len(topics), pa.int32()),
     )
 

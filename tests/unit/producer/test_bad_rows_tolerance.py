@@ -254,7 +254,7 @@ def _rows(topics: list[str]) -> Rows:
     return Rows(
         columns=Columns(value=values),
         topics=tuple(names),
-        topic_of=column if len(names) > 1 else None,
+        topic_indexes=column if len(names) > 1 else None,
     )
 
 

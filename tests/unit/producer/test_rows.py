@@ -22,10 +22,10 @@ def chunk(**changes: Any) -> Rows:
         **{
             "columns": Columns(value=BYTES),
             "topics": ("a", "b"),
-            "topic_of": np.arange(COUNT, dtype=np.int32) % 2,
+            "topic_indexes": np.arange(COUNT, dtype=np.int32) % 2,
             "partition": pa.array(range(COUNT), pa.int32()),
             "first_row": 100,
-            "numbers": np.arange(COUNT) * 10,
+            "row_numbers": np.arange(COUNT) * 10,
             "spark_partition": 3,
             "errors": np.arange(COUNT, dtype=np.int8),
             "header_lists": pa.array([[]] * COUNT, HEADER_LISTS),
@@ -51,13 +51,13 @@ PARTS = {
 @pytest.mark.parametrize("numbers", [None, np.arange(COUNT) * 10])
 @pytest.mark.parametrize("part", PARTS)
 def test_part_keeps_all_fields(part: str, numbers: Any) -> None:
-    rows = chunk(numbers=numbers)
+    rows = chunk(row_numbers=numbers)
     picked = PARTS[part](rows)
     for entry in fields(Rows):
         whole, some = getattr(rows, entry.name), getattr(picked, entry.name)
         if isinstance(whole, np.ndarray | pa.Array):
             assert _list(some) == _list(whole)[2:5], entry.name
-        elif entry.name not in {"columns", "first_row", "numbers", "serialize_s"}:
+        elif entry.name not in {"columns", "first_row", "row_numbers", "serialize_s"}:
             assert some == whole, entry.name
     assert picked.columns.value.to_pylist() == [b"2", b"3", b"4"]
     assert [picked.number(row) for row in range(3)] == [rows.number(row) for row in (2, 3, 4)]

@@ -67,7 +67,9 @@ def _with_headers(rows: int) -> Rows:
 
 def _many_topics(rows: int) -> Rows:
     numbers = np.arange(rows, dtype=np.int32)
-    return Rows(columns=_ragged(rows).columns, topics=("a", "b", "c"), topic_of=numbers * 7 % 3)
+    return Rows(
+        columns=_ragged(rows).columns, topics=("a", "b", "c"), topic_indexes=numbers * 7 % 3
+    )
 
 
 def _stamped(rows: int) -> Rows:

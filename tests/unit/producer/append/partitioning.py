@@ -18,7 +18,7 @@ def rows(
     count: int,
     keys: Sequence[bytes | None] | None = None,
     partitions: Sequence[int | None] | None = None,
-    topic_of: list[int] | None = None,
+    topic_indexes: list[int] | None = None,
 ) -> Rows:
     return Rows(
         columns=Columns(
@@ -26,7 +26,7 @@ def rows(
             key=None if keys is None else pa.array(keys, pa.binary()),
         ),
         topics=("a", "b", "c"),
-        topic_of=None if topic_of is None else np.array(topic_of, np.int32),
+        topic_indexes=None if topic_indexes is None else np.array(topic_indexes, np.int32),
         partition=None if partitions is None else pa.array(partitions, pa.int32()),
     )
 

@@ -58,7 +58,7 @@ def test_ignored_keys_are_treated_as_null() -> None:
 
 
 def test_target_has_number() -> None:
-    route = assign(rows(3, topic_of=[0, 1, 2]), (3, 1, 90))
+    route = assign(rows(3, topic_indexes=[0, 1, 2]), (3, 1, 90))
     for index, count in enumerate((3, 1, 90)):
         for partition in (UNASSIGNED, *range(count)):
             info, target = route.target(route.number(index, partition))
@@ -84,14 +84,14 @@ def test_round_robin_skips_partitions_without_leader() -> None:
 
 def test_topics_of_rows() -> None:
     of, keys = [2, 0, 1, 0, 2, 1], KEYS
-    route = assign(rows(6, keys=keys, topic_of=of), (3, 1, 90))
+    route = assign(rows(6, keys=keys, topic_indexes=of), (3, 1, 90))
     counts = (3, 1, 90)
     expected = [("abc"[i], partition_for_key(k, counts[i])) for i, k in zip(of, keys, strict=True)]
     assert targets_of(route) == expected
 
 
 def test_each_topic_has_its_own_unassigned_queue() -> None:
-    assigned = targets_of(assign(rows(4, topic_of=[0, 1, 1, 0]), (50, 50)))
+    assigned = targets_of(assign(rows(4, topic_indexes=[0, 1, 1, 0]), (50, 50)))
     assert assigned == [(name, UNASSIGNED) for name in "abba"]
 
 
@@ -105,7 +105,7 @@ def test_out_of_range_partition_is_reported(wrong: int) -> None:
 
 
 def test_partition_range_is_checked_per_topic() -> None:
-    chunk = rows(3, partitions=[6, 1, 6], topic_of=[0, 1, 1]).slice(1, 3)
+    chunk = rows(3, partitions=[6, 1, 6], topic_indexes=[0, 1, 1]).slice(1, 3)
     with pytest.raises(ColumnError) as caught:
         assign(chunk, (7, 2))
     assert "row 2 " in str(caught.value)
@@ -120,7 +120,7 @@ def test_target_numbers_use_narrowest_type(count: int, kind: type) -> None:
 
 
 def test_target_numbers_across_topics_at_type_limit() -> None:
-    chunk = rows(4, partitions=[20_000, 12_764, None, None], topic_of=[0, 1, 1, 0])
+    chunk = rows(4, partitions=[20_000, 12_764, None, None], topic_indexes=[0, 1, 1, 0])
     expected = [("a", 20_000), ("b", 12_764), ("b", UNASSIGNED), ("a", UNASSIGNED)]
     for second, kind in [(12_765, np.int16), (12_766, np.int32)]:
         route = assign(chunk, (20_001, second))
@@ -146,7 +146,7 @@ def test_partition_sources_are_counted(
     options: dict[str, object], keyed: dict[str, int], assigned: dict[str, int]
 ) -> None:
     counting = partitioner(**options)
-    chunk = rows(4, [b"k", b"k", None, b""], [1, None, None, None], topic_of=[0, 0, 1, 1])
+    chunk = rows(4, [b"k", b"k", None, b""], [1, None, None, None], topic_indexes=[0, 0, 1, 1])
     counting.assign(chunk, topics(7, 7))
     assert +counting.keyed_rows == keyed
     assert +counting.assigned_rows == assigned
@@ -246,7 +246,7 @@ def test_every_hashing_partitioner_has_a_rule() -> None:
 
 
 def test_partitions_added_after_the_assignment_have_no_rows() -> None:
-    route = assign(rows(4, partitions=[0, 1, 0, 1], topic_of=[0, 0, 1, 1]), (2, 2))
+    route = assign(rows(4, partitions=[0, 1, 0, 1], topic_indexes=[0, 0, 1, 1]), (2, 2))
     assert route.rows_of({"a": {2, 3, 4}}) is None
     assert route.rows_of({"b": {2}}) is None
     mask = route.rows_of({"a": {1, 3}})

@@ -66,7 +66,7 @@ def test_minus_one_is_handled_like_a_row_without_key(module: ModuleType) -> None
         9,
         count=3,
         keys=keys,
-        topic_of=[1, 0, 1],
+        topic_indexes=[1, 0, 1],
     )
     assert targets_of(route) == [("b", UNASSIGNED), ("a", UNASSIGNED), ("b", UNASSIGNED)]
 
@@ -97,7 +97,7 @@ def test_function_is_called_per_topic_with_its_partition_count(module: ModuleTyp
         return np.full(len(value), count - 1, np.int32)
 
     keys: list[bytes | None] = [b"1", b"2", b"3"]
-    route = spread(module, function, 5, 9, count=3, keys=keys, topic_of=[1, 0, 1])
+    route = spread(module, function, 5, 9, count=3, keys=keys, topic_indexes=[1, 0, 1])
     assert targets_of(route) == [("b", 8), ("a", 4), ("b", 8)]
     assert calls == [([b"2"], 5), ([b"1", b"3"], 9)]
 

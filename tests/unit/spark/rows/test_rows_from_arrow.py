@@ -121,7 +121,7 @@ def test_error_names_a_key_that_is_not_utf_8() -> None:
 def test_invalid_topic_name(name: bytes, kind: pa.DataType | None) -> None:
     column = text([b"a", name, b"b", None, name, b"a"], kind)
     row_checks = checks(6)
-    topics, topic_of = read_topics(column, row_checks)
+    topics, topic_indexes = read_topics(column, row_checks)
     bad = RowError.INVALID_TOPIC
     assert errors(row_checks, 6) == [
         RowError.NONE,
@@ -132,8 +132,8 @@ def test_invalid_topic_name(name: bytes, kind: pa.DataType | None) -> None:
         RowError.NONE,
     ]
     assert topics == ("a", "b")
-    assert topic_of is not None
-    assert [topic_of[row] for row in (0, 2, 5)] == [0, 1, 0]
+    assert topic_indexes is not None
+    assert [topic_indexes[row] for row in (0, 2, 5)] == [0, 1, 0]
     with pytest.raises(ColumnError, match="topic name, first in row 1"):
         read_topics(column.slice(0, 3), checks(3, tolerant=False))
 
@@ -148,14 +148,14 @@ def test_no_valid_topic(column: list[bytes | None]) -> None:
 @given(st.lists(st.sampled_from([b"a", b"b", b"c", b"a/b", b"\xff", None]), min_size=1))
 def test_topics_match_a_simple_loop(names: list[bytes | None]) -> None:
     row_checks = checks(len(names))
-    topics, topic_of = read_topics(text(names), row_checks)
+    topics, topic_indexes = read_topics(text(names), row_checks)
     codes = errors(row_checks, len(names))
     for row, name in enumerate(names):
         if name is None:
             assert codes[row] is RowError.NULL_TOPIC
         elif name in (b"a", b"b", b"c"):
             assert codes[row] is RowError.NONE
-            assert topics[0 if topic_of is None else topic_of[row]] == name.decode()
+            assert topics[0 if topic_indexes is None else topic_indexes[row]] == name.decode()
         else:
             assert codes[row] is RowError.INVALID_TOPIC
 
