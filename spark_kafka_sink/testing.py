@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from spark_kafka_sink.common.arguments import FRAME, check_argument
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.similar_names import CLOSE, nearest
+from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.sink_config import SinkConfig
 
@@ -112,7 +112,7 @@ def _check_columns(frame: DataFrame, names: Sequence[str]) -> None:
     """
     absent = [name for name in COMPARED if name not in frame.columns]
     for name in frame.columns:
-        meant = nearest(name, absent, CLOSE)
+        meant = nearest(name, absent, MIN_TYPO_RATIO)
         if name not in COLUMNS and meant:
             raise ConfigError(f"column {name} would not be compared", hint=f"Did you mean {meant}?")
     if not names:

@@ -75,7 +75,7 @@ class DebugContext(StrEnum):
     """The security protocol of connections, and the authentication."""
 
 
-class Debug:
+class DebugLog:
     """One function for each context, which logs events; None if the context is disabled.
 
     For a disabled context, only the check for None has a cost.

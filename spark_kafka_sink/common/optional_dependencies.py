@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import ConfigError
 _PACKAGE: Final = "spark-kafka-sink"
 _EVERYWHERE = "the driver and every executor"
 _COMMAND = "the machine where the command runs"
-OLDEST: Final = (3, 5)
+MIN_PYSPARK_VERSION: Final = (3, 5)
 """The oldest supported release; it has `mapInArrow`, but no Python data sources."""
 
 
@@ -59,19 +59,19 @@ EXTRAS = {
 """The extras by name, as in `pyproject.toml`."""
 
 
-def require_extra(extra: str, user: str) -> None:
+def require_extra(extra: str, feature: str) -> None:
     """Check that the libraries of an extra are installed, without importing them.
 
     Args:
         extra: the extra's name.
-        user: the feature that needs the extra, for the error message.
+        feature: the feature that needs the extra, for the error message.
 
     Raises:
         ConfigError: a library is not installed.
     """
     missing = [module for module in EXTRAS[extra].modules if not _is_installed(module)]
     if missing:
-        raise _missing(extra, user, ", ".join(missing))
+        raise _missing_extra_error(extra, feature, ", ".join(missing))
 
 
 def _is_installed(module: str) -> bool:
@@ -81,8 +81,8 @@ def _is_installed(module: str) -> bool:
         return False
 
 
-def import_extra(extra: str, module: str, user: str) -> Any:
-    """Import a module of an extra. `user` is the feature that needs it, for the error message.
+def import_extra(extra: str, module: str, feature: str) -> Any:
+    """Import a module of an extra; the error message names `feature`, which needs it.
 
     Raises:
         ConfigError: the module is not installed.
@@ -90,12 +90,12 @@ def import_extra(extra: str, module: str, user: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        raise _missing(extra, user, error.name or module) from None
+        raise _missing_extra_error(extra, feature, error.name or module) from None
 
 
-def _missing(extra: str, user: str, libraries: str) -> ConfigError:
+def _missing_extra_error(extra: str, feature: str, libraries: str) -> ConfigError:
     return ConfigError(
-        f"{user} needs a library that is not installed: {libraries}",
+        f"{feature} needs a library that is not installed: {libraries}",
         hint=f"Install it on {EXTRAS[extra].machine}: {install_command(extra)}.",
     )
 
@@ -132,7 +132,7 @@ def install_command(extra: str) -> str:
     return f"pip install {option}{shlex.quote(f'{source}[{extra}]')}"
 
 
-def missing() -> ModuleNotFoundError:
+def missing_pyspark_error() -> ModuleNotFoundError:
     """Return the error to raise if PySpark is missing."""
     return ModuleNotFoundError(
         "this part of spark_kafka_sink needs PySpark, which is not installed in this Python: "
@@ -142,14 +142,14 @@ def missing() -> ModuleNotFoundError:
 
 
 def reject_older(version: str) -> None:
-    """Raise an error for a PySpark release older than `OLDEST`.
+    """Raise an error for a PySpark release older than `MIN_PYSPARK_VERSION`.
 
     Raises:
         ImportError: the release is older.
     """
     match = re.match(r"(\d+)\.(\d+)", version)
-    if match and (int(match[1]), int(match[2])) < OLDEST:
-        oldest = ".".join(map(str, OLDEST))
+    if match and (int(match[1]), int(match[2])) < MIN_PYSPARK_VERSION:
+        oldest = ".".join(map(str, MIN_PYSPARK_VERSION))
         raise ImportError(
             f"spark_kafka_sink needs PySpark {oldest} or newer, but this is PySpark {version}",
             name="pyspark",

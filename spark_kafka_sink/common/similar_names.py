@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _COMPARED: Final = 10_000
-CLOSE = 0.8
+MIN_TYPO_RATIO = 0.8
 """Minimum difflib ratio at which a name counts as a typo of a different name."""
 
 

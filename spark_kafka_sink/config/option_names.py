@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
-from spark_kafka_sink.common.similar_names import CLOSE, nearest
+from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
 from spark_kafka_sink.config.option_definition import PREFIX, names_in
@@ -168,7 +168,7 @@ _LOW_SIMILARITY = 0.7
 `acsk` to `acks`.
 """
 _SHORT = 5
-"""Length up to which one wrong letter makes a name less similar than `CLOSE`."""
+"""Length up to which one wrong letter makes a name less similar than `MIN_TYPO_RATIO`."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -268,7 +268,7 @@ def _add(user_options: UserOptions, name: str, value: str) -> None:
 
 
 def _hint(name: str) -> str:
-    known = nearest(name, KNOWN_NAMES, _LOW_SIMILARITY if len(name) <= _SHORT else CLOSE)
+    known = nearest(name, KNOWN_NAMES, _LOW_SIMILARITY if len(name) <= _SHORT else MIN_TYPO_RATIO)
     if known is None:
         return "It is not a Kafka producer option."
     return _replacement_hint(known) or f"Did you mean {PREFIX}{known}?"
@@ -330,7 +330,7 @@ def _check_unprefixed_name(name: str) -> None:
         or name.startswith(security_names.SECURITY_PREFIXES)
     ):
         raise ConfigError(unknown, hint=f"Did you mean {PREFIX}{shown_name(name)}?")
-    match = nearest(name, SINK_NAMES, CLOSE)
+    match = nearest(name, SINK_NAMES, MIN_TYPO_RATIO)
     if match is not None:
         raise ConfigError(unknown, hint=f"Did you mean {SINK_NAMES[match]}?")
     if name.startswith(_KAFKA):

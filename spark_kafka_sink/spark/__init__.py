@@ -29,7 +29,7 @@ In reading order:
 - `partition_functions`: functions of `kafka_partitions` that PySpark before 4.1 does not have
 """
 
-from spark_kafka_sink.common.optional_dependencies import missing, reject_older
+from spark_kafka_sink.common.optional_dependencies import missing_pyspark_error, reject_older
 from spark_kafka_sink.spark.runtime.log_lines import install as _show_origin
 from spark_kafka_sink.spark.runtime.worker_setup import (
     freeze_loaded_modules as _freeze_loaded_modules,
@@ -40,7 +40,7 @@ try:
 except ModuleNotFoundError as _error:
     if _error.name != "pyspark":
         raise
-    raise missing() from None
+    raise missing_pyspark_error() from None
 reject_older(_version)
 _show_origin()
 _freeze_loaded_modules()

@@ -45,7 +45,7 @@ def verdict(stored: list[Record]) -> list[bool]:
     for record in stored:
         received.add(record)  # type: ignore[arg-type]
         sizes[record.partition()] += 1
-    return [finding.good for finding in check(SOURCE, received, sizes)]
+    return [finding.has_passed for finding in check(SOURCE, received, sizes)]
 
 
 ALL = records()
@@ -81,9 +81,9 @@ def test_each_kind_of_difference_is_detected(name: str) -> None:
 
 def test_report_does_not_match_the_log() -> None:
     report = DeliveryReport(partitions=(PartitionReport(topic="t", partition=1, persisted=3),))
-    assert check_report(report, {0: 0, 1: 3}).good
-    assert not check_report(report, {0: 1, 1: 3}).good
-    assert not check_report(report, {0: 0, 1: 4}).good
+    assert check_report(report, {0: 0, 1: 3}).has_passed
+    assert not check_report(report, {0: 1, 1: 3}).has_passed
+    assert not check_report(report, {0: 0, 1: 4}).has_passed
 
 
 def test_source_contains_nulls_instead_of_nan() -> None:

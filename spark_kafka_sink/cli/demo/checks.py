@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class CheckResult:
     """The result of one check: whether it passed, and a description."""
 
-    good: bool
+    has_passed: bool
     text: str
 
 

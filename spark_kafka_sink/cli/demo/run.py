@@ -240,14 +240,14 @@ class _Demo:
 
     def _verdict(self, findings: list[CheckResult], seconds: float) -> bool:
         for finding in findings:
-            mark = "[green]ok[/]   " if finding.good else "[red]WRONG[/]"
+            mark = "[green]ok[/]   " if finding.has_passed else "[red]WRONG[/]"
             self._console.print(f"  {mark} {finding.text}")
-        good = all(finding.good for finding in findings)
-        word = "all checks passed" if good else "the check failed"
+        all_passed = all(finding.has_passed for finding in findings)
+        word = "all checks passed" if all_passed else "the check failed"
         self._console.print(f"demo: {word}, {seconds:.1f} s")
-        if good:
+        if all_passed:
             self._console.print(_suggestions(), soft_wrap=True)
-        return good
+        return all_passed
 
 
 def _suggestions() -> str:

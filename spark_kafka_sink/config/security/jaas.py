@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.common.similar_names import CLOSE, nearest
+from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 from spark_kafka_sink.common.text import shown
 
 if TYPE_CHECKING:
@@ -142,8 +142,8 @@ def did_you_mean_class(name: str, known: Iterable[str]) -> str | None:
     """Return a hint for a class name that has a typo or wrong case, or lacks its package."""
     by_short = {class_name.rpartition(".")[2]: class_name for class_name in known}
     package, _, short = name.rpartition(".")
-    meant = nearest(short, by_short, CLOSE)
-    if meant is None or (package and nearest(name, by_short.values(), CLOSE) is None):
+    meant = nearest(short, by_short, MIN_TYPO_RATIO)
+    if meant is None or (package and nearest(name, by_short.values(), MIN_TYPO_RATIO) is None):
         return None
     return f"Did you mean {by_short[meant]}?"
 

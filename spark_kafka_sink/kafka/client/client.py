@@ -16,7 +16,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.common.clock import Clock, SystemClock
-from spark_kafka_sink.common.debug_log import Debug, new_id
+from spark_kafka_sink.common.debug_log import DebugLog, new_id
 from spark_kafka_sink.common.errors import DeliveryError, error_text
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
 from spark_kafka_sink.kafka.client.connection_metrics import ConnectionMetrics
@@ -85,7 +85,7 @@ class Client:
         """Fingerprint of the credentials at creation, to detect changes of referenced secrets."""
         self.name = new_id()
         """The client's name in debug events."""
-        debug = Debug(config.debug, client=self.name)
+        debug = DebugLog(config.debug, client=self.name)
         metrics = ConnectionMetrics(config.security, debug, self.clock.monotonic)
         self.network = NetworkClient(
             config,

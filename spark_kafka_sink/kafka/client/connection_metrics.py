@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.debug_log import Debug
+from spark_kafka_sink.common.debug_log import DebugLog
 from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
 from spark_kafka_sink.kafka.client.connection import CorrelationError
@@ -32,13 +32,13 @@ class ConnectionMetrics:
     def __init__(
         self,
         security: SecurityConfig | None = None,
-        debug: Debug | None = None,
+        debug: DebugLog | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.meters = BrokerMeters()
         self.clock = clock
         self._security = security or SecurityConfig()
-        self._debug = debug or Debug()
+        self._debug = debug or DebugLog()
 
     def on_opening(self, broker: BrokerConnection, address: object) -> None:
         """Count a connection attempt."""

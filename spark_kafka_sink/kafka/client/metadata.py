@@ -12,7 +12,7 @@ import logging
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.common.debug_log import Debug
+from spark_kafka_sink.common.debug_log import DebugLog
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.config.enums import RecoveryStrategy
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
@@ -51,10 +51,12 @@ _BOOTSTRAP_OUTAGE = "bootstrap servers"
 class Metadata:
     """The cluster snapshot, the topics that it must contain, and the time of the next request."""
 
-    def __init__(self, config: ProducerConfig, random: Random, debug: Debug | None = None) -> None:
+    def __init__(
+        self, config: ProducerConfig, random: Random, debug: DebugLog | None = None
+    ) -> None:
         self._config = config
         self._random = random
-        self._debug = debug or Debug()
+        self._debug = debug or DebugLog()
         self._may_rebootstrap = config.metadata_recovery_strategy is RecoveryStrategy.REBOOTSTRAP
         self._bootstrap = [
             Node(-1 - index, *_split(server))
@@ -64,8 +66,7 @@ class Metadata:
         self._lock = Lock()
         """Guards the replacement of `session_topics` and `_assumed` by any thread."""
 
-        # These are replaced as a whole under the lock, so any thread can read them without the
-        # lock.
+        # Replaced as a whole under the lock, so any thread can read them without the lock.
         self.session_topics: frozenset[str] = frozenset()
         """The topics passed to `add_topics` in this session."""
         self._assumed: tuple[tuple[str, int], ...] = ()
@@ -83,8 +84,7 @@ class Metadata:
         """Value of `sent_requests` when the latest response was processed."""
 
         # Any thread can set this flag. The sender thread clears it when it sends a request. A
-        # response does not clear it, because its request might have been sent before the flag was
-        # set.
+        # response does not: its request might have been sent before the flag was set.
         self._refresh_requested = False
 
         self.denials = TopicDenials()

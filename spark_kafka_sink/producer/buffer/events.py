@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.debug_log import Debug
+from spark_kafka_sink.common.debug_log import DebugLog
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
 
@@ -36,7 +36,7 @@ class ProducerEvents(BatchListener):
 
     def __init__(self, session: str = "", contexts: Iterable[DebugContext] = ()) -> None:
         self.session = session
-        self._debug = Debug(contexts, session=session)
+        self._debug = DebugLog(contexts, session=session)
 
     def on_opened(self, client: str, limit: int) -> None:
         """Log the start of the session with its client and its buffer size in bytes."""

@@ -93,7 +93,7 @@ class ExactlyOnceCompletion(WriteCompletion):
         nonce = self._planning_data_of(ended).nonce
         batch, written = self._batch(batch_id), commit_messages.written_topics(messages)
         outcome = self._committer().commit(batch, results, nonce, written)
-        self.origin.planning_file.end(nonce)
+        self.origin.planning_file.mark_ended(nonce)
         completed = self._with_outcome(report, outcome, outcome.status.value, results)
         return publication.succeed(completed)
 
@@ -119,7 +119,7 @@ class ExactlyOnceCompletion(WriteCompletion):
         still_open = self._text.open_transactions(outcome.left_open, outcome.problem)
         text = f"{outcome.status.value}, but {still_open}" if still_open else outcome.status.value
         if not still_open:
-            self.origin.planning_file.end(planned.nonce)
+            self.origin.planning_file.mark_ended(planned.nonce)
         report = self._with_outcome(report, outcome, text, [task.result for task in tasks])
         is_aborted = outcome.status is CommitStatus.ABORTED
         publication.fail(report, self._text.aborted(still_open) if is_aborted else VISIBLE)

@@ -14,7 +14,7 @@ from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResu
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.spark.exactly_once import running_query
-from spark_kafka_sink.spark.exactly_once.counted_rows import CountedRows
+from spark_kafka_sink.spark.exactly_once.row_counter import RowCounter
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
 from spark_kafka_sink.spark.runtime import internals, worker_context
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter, task_info
@@ -66,7 +66,7 @@ class TransactionalTaskWriter(TaskWriter):
         if plan.shared is not None:
             _reject_speculation()
         run_id = None if kind is ScopeKind.STREAM else running_query.current_run_id()
-        counted = CountedRows(batches, self.roles.topic if kind is ScopeKind.BATCH else None)
+        counted = RowCounter(batches, self.roles.topic if kind is ScopeKind.BATCH else None)
         report, transaction = DeliveryReport(), None
         written: tuple[WrittenTopic, ...] = ()
         outcome = TaskOutcome.SKIPPED

@@ -96,7 +96,7 @@ class PlanningFile:
                 return _to_planning_data(json.loads(Path(self.path).read_text(encoding="utf-8")))
         return PlanningData()
 
-    def end(self, nonce: str | None) -> None:
+    def mark_ended(self, nonce: str | None) -> None:
         """Store that commit() or abort() of a planning has completed. Never raises.
 
         The planning data stays in its own file, because a newer planning may already have replaced
@@ -228,6 +228,6 @@ def describe_error(error: KafkaProdError) -> str:
     return f"{type(error).__name__}: {plain}"[:_MAX_ERROR_CHARS]
 
 
-def now(ago_ms: int = 0) -> str:
+def utc_timestamp(ago_ms: int = 0) -> str:
     """Return the current time, or the time `ago_ms` ago, in UTC as ISO 8601 with milliseconds."""
     return (datetime.now(UTC) - timedelta(milliseconds=ago_ms)).isoformat(timespec="milliseconds")

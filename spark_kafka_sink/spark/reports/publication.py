@@ -26,7 +26,7 @@ from spark_kafka_sink.report.report_storage import (
 )
 from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.report.write_status import WriteStatus
-from spark_kafka_sink.spark.reports.abort_files import describe_error, now
+from spark_kafka_sink.spark.reports.abort_files import describe_error, utc_timestamp
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, keep_in_process
 from spark_kafka_sink.spark.reports.report_paths import (
     StreamIdentity,
@@ -101,7 +101,7 @@ class Publication:
         """
         if self.path is not None:
             report = DeliveryReport(
-                status=WriteStatus.RUNNING, dry_run=self.config.dry_run, written_at=now()
+                status=WriteStatus.RUNNING, dry_run=self.config.dry_run, written_at=utc_timestamp()
             )
             write_report(self.path, report.to_json())
 

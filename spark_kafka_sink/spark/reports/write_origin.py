@@ -7,7 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanningData, PlanningFile, now
+from spark_kafka_sink.spark.reports.abort_files import (
+    ErrorFile,
+    PlanningData,
+    PlanningFile,
+    utc_timestamp,
+)
 from spark_kafka_sink.spark.reports.report_paths import StreamIdentity, query_id
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
 
@@ -26,8 +31,8 @@ class WriteOrigin:
     """
 
     started_at: str = ""
-    """Time of planning, or time when the planning worker started, as returned by `now`; empty if
-    unknown.
+    """Time of planning, or time when the planning worker started, as returned by `utc_timestamp`;
+    empty if unknown.
     """
     started_s: float = 0.0
     """The same time in seconds of the monotonic clock, which all processes of a machine share."""
@@ -91,7 +96,7 @@ class WriteOrigin:
 
     def completed(self, report: DeliveryReport, batch_id: int | None) -> DeliveryReport:
         """Complete the report of a write that just ended; `batch_id` is None for a batch write."""
-        written_at, started_at = now(), report.started_at or self.started_at
+        written_at, started_at = utc_timestamp(), report.started_at or self.started_at
         numbers = batch_id, report.batch_id, self.batch_id
         return replace(
             report,
@@ -128,7 +133,7 @@ def _starting_now(origin: _Origin) -> _Origin:
     startup = startup_ms()
     return replace(
         origin,
-        started_at=now(startup),
+        started_at=utc_timestamp(startup),
         started_s=time.monotonic() - startup / 1000,
         startup_ms=startup,
     )

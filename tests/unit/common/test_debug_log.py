@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from spark_kafka_sink.common.debug_log import Debug, DebugContext
+from spark_kafka_sink.common.debug_log import DebugContext, DebugLog
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.sink_config import ProducerConfig
 
@@ -42,12 +42,12 @@ def test_every_librdkafka_name_is_accepted() -> None:
 
 
 def test_disabled_context_has_no_emitter() -> None:
-    debug = Debug([DebugContext.MSG], session="s1")
+    debug = DebugLog([DebugContext.MSG], session="s1")
     assert [context for context in DebugContext if getattr(debug, context)] == [DebugContext.MSG]
 
 
 def test_event_is_one_message_that_begins_with_the_ids(caplog: pytest.LogCaptureFixture) -> None:
-    debug = Debug([DebugContext.MSG], session="s1")
+    debug = DebugLog([DebugContext.MSG], session="s1")
     assert debug.msg is not None
     debug.msg("append", partition="t-0", records=3)
     (record,) = caplog.records
@@ -57,9 +57,9 @@ def test_event_is_one_message_that_begins_with_the_ids(caplog: pytest.LogCapture
 
 def test_events_go_to_stderr_without_logging_configuration() -> None:
     code = (
-        "from spark_kafka_sink.common.debug_log import DebugContext, Debug\n"
-        "Debug([DebugContext.EOS]).eos('bump', epoch=3)\n"
-        "Debug([DebugContext.EOS]).eos('bump', epoch=4)\n"
+        "from spark_kafka_sink.common.debug_log import DebugContext, DebugLog\n"
+        "DebugLog([DebugContext.EOS]).eos('bump', epoch=3)\n"
+        "DebugLog([DebugContext.EOS]).eos('bump', epoch=4)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = done.stderr.splitlines()

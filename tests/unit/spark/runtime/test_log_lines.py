@@ -52,8 +52,8 @@ def test_disabled_logger_stays_silent() -> None:
 def test_debug_lines_are_printed_once() -> None:
     code = (
         "import spark_kafka_sink.spark\n"
-        "from spark_kafka_sink.common.debug_log import DebugContext, Debug\n"
-        "Debug([DebugContext.MSG]).msg('send', partition='t-0')\n"
+        "from spark_kafka_sink.common.debug_log import DebugContext, DebugLog\n"
+        "DebugLog([DebugContext.MSG]).msg('send', partition='t-0')\n"
     )
     (line,) = printed(code).splitlines()
     event = r"DEBUG spark_kafka_sink\.debug\.msg: send partition=t-0"

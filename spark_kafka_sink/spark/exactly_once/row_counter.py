@@ -16,7 +16,7 @@ _MAX_NAME_CHARS = 249
 """Maximum length of a topic name, in characters."""
 
 
-class CountedRows:
+class RowCounter:
     """Counts the rows of Arrow batches and collects their topics while they are read.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.spark.exactly_once.counted_rows import CountedRows
+from spark_kafka_sink.spark.exactly_once.row_counter import RowCounter
 
 BAD_UTF8 = [b"a\xff", b"\xc3\x28", b"\xed\xa0\x80"]
 
@@ -20,7 +20,7 @@ def test_topics_of_rows_are_collected_even_if_invalid(bad: bytes, kind: pa.DataT
     """A topic name that is not UTF-8 is an error of its row, not of the task."""
     column = pa.array([b"t", bad, None, b"u", b"t"]).view(pa.string())
     batch = pa.RecordBatch.from_arrays([_as(column, kind)], ["topic"])
-    counted = CountedRows([batch, batch], 0)
+    counted = RowCounter([batch, batch], 0)
     assert list(counted) == [batch, batch]
     assert counted.rows == 10
     assert counted.topics == frozenset({"t", "u", bad.decode(errors="replace")})
