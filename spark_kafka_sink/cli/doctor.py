@@ -14,7 +14,7 @@ from spark_kafka_sink.cli import kafka_options
 from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite
-from spark_kafka_sink.diagnostics.doctor import STEP_TIMEOUT_S, Doctor, ProduceCheck
+from spark_kafka_sink.diagnostics.doctor import STEP_TIMEOUT_S, Doctor, ProduceAction
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
 
 if TYPE_CHECKING:
@@ -56,9 +56,11 @@ def doctor(arguments: DoctorArguments) -> None:
     """
     with kafka_options.exit_on_error():
         write = PlannedWrite(config=_config(arguments))
-    produce_step = {None: ProduceCheck.PROBE, True: ProduceCheck.RECORD, False: ProduceCheck.NONE}[
-        arguments.produce
-    ]
+    produce_step = {
+        None: ProduceAction.PROBE,
+        True: ProduceAction.RECORD,
+        False: ProduceAction.NONE,
+    }[arguments.produce]
     with quiet_log("spark_kafka_sink"):
         findings = Doctor(write=write, produce=produce_step, seconds=arguments.timeout).examine()
         shown = list(findings) if arguments.as_json else list(_print_each(findings))

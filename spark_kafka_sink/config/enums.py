@@ -84,8 +84,8 @@ class ReportTasks(StrEnum):
     NONE = "none"
 
 
-class Summary(StrEnum):
-    """What the driver logs at the end of a write or micro-batch."""
+class SummaryMode(StrEnum):
+    """Values of summary, which sets what the driver logs for each write or micro-batch."""
 
     AUTO = "auto"
     """Log everything for a batch write or a failure, and one line for a micro-batch."""
@@ -94,7 +94,7 @@ class Summary(StrEnum):
     FULL = "full"
 
 
-class Preflight(StrEnum):
+class PreflightMode(StrEnum):
     """Values of preflight, which sets the effect of the checks before the first task."""
 
     OFF = "off"
@@ -106,8 +106,8 @@ class Preflight(StrEnum):
     """Fail the write if every task would fail, and log other problems."""
 
 
-class Profile(StrEnum):
-    """A named set of options. Each profile is a file in `conf/`."""
+class ProfileName(StrEnum):
+    """Values of profile: the names of sets of options, each of which is a file in `conf/`."""
 
     NONE = "none"
     THROUGHPUT = "throughput"

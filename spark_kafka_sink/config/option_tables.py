@@ -255,13 +255,13 @@ class WriteOptions:
     """
     report_tasks: enums.ReportTasks = enum_field("report.tasks", enums.ReportTasks.SLOWEST)
     """Tasks listed in the delivery report: the ten slowest, all (up to 10,000), or none."""
-    summary: enums.Summary = enum_field("summary", enums.Summary.AUTO)
+    summary: enums.SummaryMode = enum_field("summary", enums.SummaryMode.AUTO)
     """Summary that the driver logs for each write: nothing, one line, or everything; auto:
     everything for batch writes and failures, but one line for a micro-batch.
     """
-    profile: enums.Profile = enum_field("profile", enums.Profile.NONE)
+    profile: enums.ProfileName = enum_field("profile", enums.ProfileName.NONE)
     """Set of defaults from conf/; explicitly set options take precedence."""
-    preflight: enums.Preflight = enum_field("preflight", enums.Preflight.AUTO)
+    preflight: enums.PreflightMode = enum_field("preflight", enums.PreflightMode.AUTO)
     """Connect and check the topics on the driver before any task. auto: fail the write if brokers
     respond that a topic is missing, a permission is denied or the login is wrong, and log other
     problems; warn: log all problems; fail: also fail the write if the driver reaches no broker;

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.enums import Profile
+from spark_kafka_sink.config.enums import ProfileName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,15 +25,15 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
-def load_profile(profile: Profile) -> dict[str, str]:
-    """Return the options that a profile sets, by Java's names; empty for `Profile.NONE`.
+def load_profile(profile: ProfileName) -> dict[str, str]:
+    """Return the options that a profile sets, by Java's names; empty for `ProfileName.NONE`.
 
     Raises:
         ConfigError: the profile's file is missing.
     """
     return (
         {}
-        if profile is Profile.NONE
+        if profile is ProfileName.NONE
         else parse_properties(find_file(f"{profile}.conf").read_text(encoding="utf-8"))
     )
 

@@ -109,9 +109,9 @@ class SinkConfig(WriteOptions):
             producer=replace(
                 self.producer, enable_idempotence=False, allow_auto_create_topics=False
             ),
-            preflight=enums.Preflight.OFF
-            if self.preflight is enums.Preflight.OFF
-            else enums.Preflight.FAIL,
+            preflight=enums.PreflightMode.OFF
+            if self.preflight is enums.PreflightMode.OFF
+            else enums.PreflightMode.FAIL,
             exactly_once=ExactlyOnceConfig(),
             prometheus_textfile=None,
             prometheus_pushgateway=None,

@@ -10,7 +10,7 @@ from spark_kafka_sink.common.errors import KafkaProdError, SchemaRegistryError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics import broker_queries, connection_checks
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
-from spark_kafka_sink.diagnostics.produce_check import probe, produce_one
+from spark_kafka_sink.diagnostics.produce_check import produce_record, send_probe
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema, message_name
 from spark_kafka_sink.formats.registry.registry import Registry
 from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema
@@ -38,7 +38,7 @@ STEP_TIMEOUT_S: Final = 5.0
 _MAX_POLL_S: Final = 1.0
 
 
-class ProduceCheck(Enum):
+class ProduceAction(Enum):
     """The action of the last step."""
 
     PROBE = auto()
@@ -59,7 +59,7 @@ class Doctor:
     """
 
     write: broker_queries.PlannedWrite
-    produce: ProduceCheck = ProduceCheck.PROBE
+    produce: ProduceAction = ProduceAction.PROBE
     seconds: float = STEP_TIMEOUT_S
 
     def examine(self) -> Iterator[Finding]:
@@ -168,10 +168,10 @@ class Doctor:
         if topic is None or any(finding.severity is Severity.ERROR for finding in findings):
             return
         exists = any(finding.step is CheckStep.PERMISSIONS for finding in findings)
-        if self.produce is ProduceCheck.RECORD:
-            yield produce_one(self._producer, topic, 2 * self.seconds)
-        elif self.produce is ProduceCheck.PROBE and exists:
-            yield probe(client, topic, client.deadline(self.seconds))
+        if self.produce is ProduceAction.RECORD:
+            yield produce_record(self._producer, topic, 2 * self.seconds)
+        elif self.produce is ProduceAction.PROBE and exists:
+            yield send_probe(client, topic, client.deadline(self.seconds))
 
 
 def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.logs import quiet_log
-from spark_kafka_sink.config.enums import Preflight
+from spark_kafka_sink.config.enums import PreflightMode
 from spark_kafka_sink.diagnostics import broker_queries
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
@@ -48,17 +48,17 @@ _TASKS_CONTINUE: Final = (
 _LOG = logging.getLogger("spark_kafka_sink")
 
 
-def first_fatal_error(findings: Iterable[Finding], mode: Preflight) -> KafkaProdError | None:
+def first_fatal_error(findings: Iterable[Finding], mode: PreflightMode) -> KafkaProdError | None:
     """Return the first error that fails the write, or None.
 
     With mode `fail`, errors are the findings of severity ERROR. With mode `auto`, they are only the
     ERROR findings that would be the same on every host.
     """
-    if mode not in {Preflight.AUTO, Preflight.FAIL}:
+    if mode not in {PreflightMode.AUTO, PreflightMode.FAIL}:
         return None
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     return next(
-        (finding.error for finding in errors if mode is Preflight.FAIL or not finding.is_local),
+        (finding.error for finding in errors if mode is PreflightMode.FAIL or not finding.is_local),
         None,
     )
 
@@ -82,15 +82,17 @@ def examine(write: broker_queries.PlannedWrite) -> list[Finding]:
     config = write.config
     mode, creates = config.preflight, config.topic_creation.create
     with _client(config) as client:
-        if mode is Preflight.OFF:
+        if mode is PreflightMode.OFF:
             broker_queries.create_topics(client, config)
             return []
         seconds, start = min(_TIMEOUT_S, config.producer.max_block_ms / 1000), client.now()
         with quiet_log("spark_kafka_sink.kafka.client"):
             failure = broker_queries.connect(
-                client, seconds, seconds if mode is Preflight.FAIL else REFUSED_S
+                client, seconds, seconds if mode is PreflightMode.FAIL else REFUSED_S
             )
-        if failure is not None and (mode is Preflight.FAIL or not creates or not failure.is_local):
+        if failure is not None and (
+            mode is PreflightMode.FAIL or not creates or not failure.is_local
+        ):
             return [_with_preflight_hint(failure)]
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
         broker_queries.create_topics(client, config)
@@ -121,7 +123,7 @@ def _client(config: SinkConfig) -> Iterator[BlockingClient]:
             yield client
 
 
-def _subject(write: broker_queries.PlannedWrite) -> Hashable:
+def _cache_key(write: broker_queries.PlannedWrite) -> Hashable:
     """Return the parts of a write on which the findings depend."""
     config = write.config
     return (
@@ -173,10 +175,10 @@ class PreflightCheck:
                 be created.
         """
         mode, creates = write.config.preflight, write.config.topic_creation.create
-        if mode is Preflight.OFF and not creates:
+        if mode is PreflightMode.OFF and not creates:
             return
-        subject = _subject(write), start
-        if self._is_checked(subject, of_stream=of_stream):
+        cache_key = _cache_key(write), start
+        if self._is_checked(cache_key, of_stream=of_stream):
             return
         findings = self._examine(write)
         error = first_fatal_error(findings, mode)
@@ -188,7 +190,7 @@ class PreflightCheck:
             elif finding.severity is Severity.WARNING and not only_errors:
                 _LOG.warning("preflight: %s", describe_finding(finding))
         failed = any(finding.severity is Severity.ERROR for finding in findings)
-        self._remember(subject, FAILED_CHECK_VALID_S if failed else CHECK_VALID_S)
+        self._remember(cache_key, FAILED_CHECK_VALID_S if failed else CHECK_VALID_S)
 
     def _examine(self, write: broker_queries.PlannedWrite) -> list[Finding]:
         """Run the checks and return the findings.
@@ -200,21 +202,21 @@ class PreflightCheck:
             return self.examine(write)
         except Exception as error:
             mode = write.config.preflight
-            if mode is Preflight.FAIL or write.config.topic_creation.create:
+            if mode is PreflightMode.FAIL or write.config.topic_creation.create:
                 raise
             if not isinstance(error, KafkaProdError):  # The text might contain a secret.
                 error = KafkaProdError(f"the check failed: {type(error).__name__}")
             return [Finding.warning(CheckStep.OPTIONS, error, is_local=True)]
 
-    def _is_checked(self, subject: Hashable, *, of_stream: bool) -> bool:
+    def _is_checked(self, cache_key: Hashable, *, of_stream: bool) -> bool:
         with self._lock:
-            until = self._valid_until.get(subject)
+            until = self._valid_until.get(cache_key)
         return until is not None and (of_stream or self.clock.monotonic() < until)
 
-    def _remember(self, subject: Hashable, seconds: float) -> None:
+    def _remember(self, cache_key: Hashable, seconds: float) -> None:
         with self._lock:
-            self._valid_until.pop(subject, None)
-            self._valid_until[subject] = self.clock.monotonic() + seconds
+            self._valid_until.pop(cache_key, None)
+            self._valid_until[cache_key] = self.clock.monotonic() + seconds
             while len(self._valid_until) > MAX_CACHED:
                 del self._valid_until[next(iter(self._valid_until))]
 

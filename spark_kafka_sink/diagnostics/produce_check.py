@@ -66,24 +66,24 @@ class ProducerIdHandler(ApiHandler[str, None]):
         return KeyResult(code=int(outcome.response.error_code))
 
 
-def probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
+def send_probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
     """Request a producer id, then send the leader a batch that it must reject."""
     if client.config.enable_idempotence:
         ids = ApiDriver(client, ProducerIdHandler(), (topic,))
         if not ids.run(deadline):
-            return _too_late(client, "InitProducerId", ids.latest_code)
+            return _timeout_finding(client, "InitProducerId", ids.latest_code)
         if code := ids.results[topic].code:
-            return check_producer_id(topic, code, client.config)
+            return producer_id_finding(topic, code, client.config)
     topic_partition = TopicPartition(topic, 0)
     handler = ProduceHandler(client, _batch(client.wall_ms()), acks=INVALID_ACKS)
     driver = ApiDriver(client, handler, (topic_partition,), LeaderLookup(client))
     if not driver.run(deadline):
-        return _too_late(client, f"Produce to {topic}-0", driver.latest_code)
+        return _timeout_finding(client, f"Produce to {topic}-0", driver.latest_code)
     result = driver.results[topic_partition]
-    return check_probe(topic, result.code, str(result.node), client.config)
+    return probe_finding(topic, result.code, str(result.node), client.config)
 
 
-def check_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
+def producer_id_finding(topic: str, code: int, config: ProducerConfig) -> Finding:
     """Return the finding for an error code from InitProducerId."""
     acls = AclCommandBuilder.of(config)
     if code not in error_codes.AUTHORIZATION_FAILED:
@@ -101,7 +101,7 @@ def check_producer_id(topic: str, code: int, config: ProducerConfig) -> Finding:
     return Finding.failure(CheckStep.PERMISSIONS, error)
 
 
-def check_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
+def probe_finding(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
     """Return the finding for the leader's response to the batch."""
     if code == error_codes.ErrorCode.invalid_required_acks:
         text = (
@@ -123,7 +123,7 @@ def check_probe(topic: str, code: int, node: str, config: ProducerConfig) -> Fin
     return Finding.failure(CheckStep.PRODUCE, error)
 
 
-def produce_one(config: ProducerConfig, topic: str, seconds: float) -> Finding:
+def produce_record(config: ProducerConfig, topic: str, seconds: float) -> Finding:
     """Write one record as a task does, and wait for its delivery. The record stays in the topic."""
     limit = int(seconds * 1000)
     quick = replace(
@@ -153,7 +153,7 @@ def produce_one(config: ProducerConfig, topic: str, seconds: float) -> Finding:
     return Finding.ok(CheckStep.PRODUCE, f"one record with the key {KEY.decode()} is in {where}")
 
 
-def _too_late(client: BlockingClient, action: str, code: int | None) -> Finding:
+def _timeout_finding(client: BlockingClient, action: str, code: int | None) -> Finding:
     error: errors.BrokerUnavailableError = client.unavailable_error(action, code)
     return Finding.failure(CheckStep.PRODUCE, error)
 

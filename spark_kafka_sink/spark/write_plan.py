@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.enums import Preflight
+from spark_kafka_sink.config.enums import PreflightMode
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.report_paths import (
@@ -182,7 +182,7 @@ def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool = 
     Raises:
         KafkaProdError: with preflight=fail, every task would fail; or the topic cannot be created.
     """
-    if config.preflight is Preflight.OFF and not config.topic_creation.create:
+    if config.preflight is PreflightMode.OFF and not config.topic_creation.create:
         return
     from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite  # needed only for a check
     from spark_kafka_sink.diagnostics.preflight import PREFLIGHT

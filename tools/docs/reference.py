@@ -25,7 +25,7 @@ from spark_kafka_sink.common.errors import ColumnError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import EXTRAS
 from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
-from spark_kafka_sink.config.enums import Profile
+from spark_kafka_sink.config.enums import ProfileName
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.formats import Format, FormatOptions
 from spark_kafka_sink.config.option_definition import Option, Value, declared_options
@@ -179,7 +179,7 @@ def render_other_names() -> str:
 
 def render_profiles() -> str:
     """Return a table of the options in each profile; a cell is empty if the default applies."""
-    profiles = [profile for profile in Profile if profile is not Profile.NONE]
+    profiles = [profile for profile in ProfileName if profile is not ProfileName.NONE]
     values = [load_profile(profile) for profile in profiles]
     options = [row for row in PRODUCER_OPTIONS if any(row.name in settings for settings in values)]
     rows = (

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.enums import Summary
+from spark_kafka_sink.config.enums import SummaryMode
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.scope_state import NoDecision
 from spark_kafka_sink.exactly_once.transactional_id import (
@@ -79,7 +79,7 @@ def plan_write(config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin) -> W
         )
     if (
         batch_id is None
-        and config.summary is not Summary.OFF
+        and config.summary is not SummaryMode.OFF
         and not internals.only_errors_are_logged()
     ):
         log_success(_WITHOUT_BATCH_ID, watched=internals.is_watched())

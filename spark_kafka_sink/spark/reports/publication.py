@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError, ReportError
-from spark_kafka_sink.config.enums import Summary
+from spark_kafka_sink.config.enums import SummaryMode
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.export.exporters import export_metrics
 from spark_kafka_sink.report.report_storage import (
@@ -134,15 +134,15 @@ class Publication:
             return report
         return replace(report, started_at=self.origin.planning_file.read().at)
 
-    def _summary(self, default: Summary) -> Summary:
+    def _summary(self, default: SummaryMode) -> SummaryMode:
         summary = self.config.summary
-        return default if summary is Summary.AUTO else summary
+        return default if summary is SummaryMode.AUTO else summary
 
-    def _default_summary(self, report: DeliveryReport) -> Summary:
+    def _default_summary(self, report: DeliveryReport) -> SummaryMode:
         """Return the default of the option `summary` for a successful write."""
         if internals.only_errors_are_logged():
-            return Summary.OFF
-        return Summary.FULL if report.batch_id is None else Summary.LINE
+            return SummaryMode.OFF
+        return SummaryMode.FULL if report.batch_id is None else SummaryMode.LINE
 
     def _log_success(self, report: DeliveryReport) -> None:
         """Log the summary, as a warning only if rows were dropped."""
@@ -154,7 +154,7 @@ class Publication:
             log_success(text, watched=internals.is_watched())
 
     def _log_failure(self, outcome: str, report: DeliveryReport) -> None:
-        text = _lines(f"{self.name} failed; {outcome}", report, self._summary(Summary.FULL))
+        text = _lines(f"{self.name} failed; {outcome}", report, self._summary(SummaryMode.FULL))
         if text:
             _LOG.warning("%s", text)
 
@@ -252,11 +252,11 @@ class Publication:
         return micro_batch_path(own, self.batch_id)
 
 
-def _lines(outcome: str, report: DeliveryReport, summary: Summary) -> str:
+def _lines(outcome: str, report: DeliveryReport, summary: SummaryMode) -> str:
     """Return the text to log about a write; empty if nothing is logged."""
-    if summary is Summary.LINE:
+    if summary is SummaryMode.LINE:
         return f"{outcome}: {summary_line(report)}"
-    return f"{outcome}:\n{summarize(report)}" if summary is Summary.FULL else ""
+    return f"{outcome}:\n{summarize(report)}" if summary is SummaryMode.FULL else ""
 
 
 def _read_stored(path: str, folder: str | None) -> DeliveryReport | None:

@@ -11,7 +11,7 @@ from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite
-from spark_kafka_sink.diagnostics.doctor import Doctor, ProduceCheck
+from spark_kafka_sink.diagnostics.doctor import Doctor, ProduceAction
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from tests.integration.support.servers import (
     close_on_request,
@@ -64,7 +64,7 @@ def login(kafka: EmbeddedBroker, **changed: str) -> dict[str, str]:
 def examine_options(
     options: dict[str, str],
     *,
-    produce: ProduceCheck = ProduceCheck.PROBE,
+    produce: ProduceAction = ProduceAction.PROBE,
     has_key: bool | None = None,
     seconds: float = 30.0,
 ) -> dict[CheckStep, Finding]:
@@ -100,7 +100,7 @@ def test_no_problems_and_no_writes(secured: EmbeddedBroker) -> None:
 
 def test_write_one_record_on_request(plain: EmbeddedBroker) -> None:
     options = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events"}
-    findings = examine_options(options, produce=ProduceCheck.RECORD)
+    findings = examine_options(options, produce=ProduceAction.RECORD)
     assert findings[CheckStep.PRODUCE].severity is Severity.OK
     assert sum(plain.end_offsets("events")) == 1
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import profiles
-from spark_kafka_sink.config.enums import Codec, Profile
+from spark_kafka_sink.config.enums import Codec, ProfileName
 from spark_kafka_sink.config.option_names import PRODUCER_NAMES
 from spark_kafka_sink.config.profiles import find_file, load_profile, parse_properties
 from spark_kafka_sink.config.sink_config import ProducerConfig
@@ -17,7 +17,7 @@ from spark_kafka_sink.report.arrow_advice import UNMEASURED
 from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES
 from tests.unit.config.parsing import DEVIATIONS
 
-NAMED = [profile for profile in Profile if profile is not Profile.NONE]
+NAMED = [profile for profile in ProfileName if profile is not ProfileName.NONE]
 
 
 def parse(**options: str) -> ProducerConfig:
@@ -26,7 +26,7 @@ def parse(**options: str) -> ProducerConfig:
 
 
 @pytest.mark.parametrize("profile", NAMED)
-def test_every_profile_sets_known_options_to_allowed_values(profile: Profile) -> None:
+def test_every_profile_sets_known_options_to_allowed_values(profile: ProfileName) -> None:
     values = load_profile(profile)
     assert values
     assert values.keys() <= PRODUCER_NAMES
@@ -34,7 +34,7 @@ def test_every_profile_sets_known_options_to_allowed_values(profile: Profile) ->
 
 
 @pytest.mark.parametrize("profile", NAMED)
-def test_every_line_of_a_profile_is_explained(profile: Profile) -> None:
+def test_every_line_of_a_profile_is_explained(profile: ProfileName) -> None:
     blocks = find_file(f"{profile}.conf").read_text().split("\n\n")
     assert all(block.lstrip().startswith("#") for block in blocks)
 
@@ -49,7 +49,7 @@ def test_purposes_of_the_profiles() -> None:
 
 def test_java_lists_exactly_the_deviations() -> None:
     expected = {option.name: str(option.java_default) for option in DEVIATIONS}
-    assert load_profile(Profile.JAVA) == expected
+    assert load_profile(ProfileName.JAVA) == expected
 
 
 def test_user_options_override_profiles() -> None:
@@ -64,7 +64,7 @@ def test_profile_options_count_as_explicit() -> None:
 
 
 def test_no_profile_sets_nothing() -> None:
-    assert load_profile(Profile.NONE) == {}
+    assert load_profile(ProfileName.NONE) == {}
 
 
 def test_file_in_the_package_overrides_the_checkout(
@@ -75,11 +75,11 @@ def test_file_in_the_package_overrides_the_checkout(
     (tmp_path / "conf").mkdir()
     monkeypatch.setattr(profiles, "files", lambda _: package)
     with pytest.raises(ConfigError, match=r"conf/java\.conf"):
-        load_profile(Profile.JAVA)
+        load_profile(ProfileName.JAVA)
     (tmp_path / "conf" / "java.conf").write_text("linger.ms=1")
-    assert load_profile(Profile.JAVA) == {"linger.ms": "1"}
+    assert load_profile(ProfileName.JAVA) == {"linger.ms": "1"}
     (package / "conf" / "java.conf").write_text("linger.ms=2")
-    assert load_profile(Profile.JAVA) == {"linger.ms": "2"}
+    assert load_profile(ProfileName.JAVA) == {"linger.ms": "2"}
 
 
 def spark_settings(name: str) -> dict[str, int]:

@@ -11,8 +11,8 @@ from spark_kafka_sink.config.enums import (
     Acks,
     Codec,
     PartitionerName,
-    Preflight,
-    Profile,
+    PreflightMode,
+    ProfileName,
     RecoveryStrategy,
 )
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
@@ -119,8 +119,8 @@ def test_dry_run_disables_changes_of_the_cluster() -> None:
     assert not dry.exactly_once.is_enabled
     assert dry.assumed_topics == (("t", 3),)
     assert plain.assumed_topics == ()
-    assert (plain.preflight, dry.preflight) == (Preflight.AUTO, Preflight.FAIL)
-    assert parse(topic="t", dryRun="true", preflight="off").preflight is Preflight.OFF
+    assert (plain.preflight, dry.preflight) == (PreflightMode.AUTO, PreflightMode.FAIL)
+    assert parse(topic="t", dryRun="true", preflight="off").preflight is PreflightMode.OFF
     assert dry.producer.compression_type is Codec.ZSTD
     assert dry.producer.pipeline() == plain.producer.pipeline()
 
@@ -227,8 +227,8 @@ def test_topic_is_trimmed_as_in_sparks_own_sink() -> None:
 
 
 def test_profile_is_kept_in_the_config() -> None:
-    assert parse(profile="latency").profile is Profile.LATENCY
-    assert SinkConfig.parse(MINIMAL).profile is Profile.NONE
+    assert parse(profile="latency").profile is ProfileName.LATENCY
+    assert SinkConfig.parse(MINIMAL).profile is ProfileName.NONE
 
 
 @pytest.mark.parametrize(

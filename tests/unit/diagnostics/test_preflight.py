@@ -3,7 +3,7 @@
 import pytest
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, KafkaProdError
-from spark_kafka_sink.config.enums import Preflight
+from spark_kafka_sink.config.enums import PreflightMode
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
@@ -27,12 +27,14 @@ HERE_ALONE = Finding.failure(CheckStep.CONNECT, ERROR, is_local=True)
     [
         (FINE, set()),
         (DOUBTFUL, set()),
-        (HERE_ALONE, {Preflight.FAIL}),
-        (CERTAIN, {Preflight.AUTO, Preflight.FAIL}),
+        (HERE_ALONE, {PreflightMode.FAIL}),
+        (CERTAIN, {PreflightMode.AUTO, PreflightMode.FAIL}),
     ],
 )
-def test_findings_that_fail_a_write(finding: Finding, modes: set[Preflight]) -> None:
-    stopped = {mode for mode in Preflight if first_fatal_error([FINE, finding], mode) is not None}
+def test_findings_that_fail_a_write(finding: Finding, modes: set[PreflightMode]) -> None:
+    stopped = {
+        mode for mode in PreflightMode if first_fatal_error([FINE, finding], mode) is not None
+    }
     assert stopped == modes
 
 
