@@ -72,8 +72,8 @@ class ReportListener(BatchListener):
         sent = BatchSent(
             topic=topic,
             records=batch.records,
-            raw_bytes=batch.raw_size,
-            wire_bytes=batch.size,
+            bytes_uncompressed=batch.raw_size,
+            bytes_sent=batch.size,
             queue_times=[(now - arrived, records) for arrived, records in batch.arrivals],
             fill_time=batch.closed_at - batch.created_at,
             close_reason=batch.close_reason,
@@ -90,8 +90,8 @@ class ReportListener(BatchListener):
             topic=topic,
             partition=partition,
             records=batch.records,
-            raw_bytes=batch.raw_size,
-            wire_bytes=batch.size,
+            bytes_uncompressed=batch.raw_size,
+            bytes_sent=batch.size,
             next_sequence=batch.next_sequence if batch.sequence >= 0 else None,
             append_time=None if response is None else _append_time(batch, response),
         )

@@ -17,7 +17,7 @@ from spark_kafka_sink.common.text import MB, plural
 from spark_kafka_sink.config.rules import IN_FLIGHT
 from spark_kafka_sink.report import arrow_advice
 from spark_kafka_sink.report.advice import Advice, Direction
-from spark_kafka_sink.report.pipeline_facts import ROW_BY_ROW, WORTHWHILE, PipelineFacts
+from spark_kafka_sink.report.pipeline_facts import MIN_SHARE, ROW_BY_ROW, PipelineFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ __all__ = ["Advice", "advise"]
 FEW_BATCHES = 20
 """Minimum number of batches for a conclusion about a setting."""
 SMALL_BATCH = 32 * 1024
-SKEW = 3
+MIN_SKEW = 3
 """Multiple of the mean partition size of a topic that counts as skew."""
 SMALL_LIMIT = 128 * 1024
 TINY_LIMIT = 4 * 1024
@@ -40,9 +40,9 @@ HINT = "DeliveryReport.read(path) reads one, and last_report() returns the lates
 MANY_FULL = 0.8
 MANY_EARLY = 0.1
 """If a larger share of batches is closed early for lack of memory, the buffer is too small."""
-ALWAYS = 0.9
+BUSY_THREAD_SHARE = 0.9
 """Share of the time above which a thread is considered to be always busy."""
-MOSTLY = 0.5
+SERIALIZE_SHARE = 0.5
 """Share of the tasks' time spent on serialization above which serialization limits a job."""
 MIN_SERIALIZE_S = 5.0
 """Seconds of serialization below which faster serialization would save little."""
@@ -54,10 +54,10 @@ _TIMEOUTS = {"REQUEST_TIMED_OUT", "DISCONNECTED"}
 MAX_LINGER_MS = 1_000
 TINY_TASKS = 20
 TINY_BYTES = 64 * 1024
-TINY_S = 0.5
-SAMPLE = 50_000
+TINY_TASK_S = 0.5
+MIN_SAMPLE_BYTES = 50_000
 """Minimum size in bytes of the sample on which codecs were measured."""
-QUICK = 10.0
+MAX_NS_PER_BYTE = 10.0
 """Maximum CPU nanoseconds per byte of a recommended codec: 10 ns per byte is 100 MB/s."""
 MIN_SIZE_RATIO = 1.1
 """Minimum ratio of compressed sizes for which a codec that sends fewer bytes is recommended."""
@@ -74,7 +74,7 @@ def advise(report: DeliveryCounters) -> list[Advice]:
 
 
 def _throttling(facts: PipelineFacts) -> Advice | None:
-    if facts.throttled_share < WORTHWHILE:
+    if facts.throttled_share < MIN_SHARE:
         return None
     return Advice(
         setting="the brokers' quota",
@@ -95,7 +95,7 @@ def _retries(facts: PipelineFacts) -> Advice | None:
         return _new_partitions(facts)
     errors = [pair for pair in facts.report.errors if pair[0] not in _NOT_RETRIED]
     name, times = max(errors, key=itemgetter(1), default=("an error", 0))
-    if name in _TIMEOUTS and facts.throttled_share >= WORTHWHILE:
+    if name in _TIMEOUTS and facts.throttled_share >= MIN_SHARE:
         return None  # Responses delayed by a quota, which _throttling reports.
     return Advice(
         setting="the brokers",
@@ -113,14 +113,14 @@ def _retried(facts: PipelineFacts) -> str:
 def _are_new(facts: PipelineFacts) -> bool:
     """Return True if most partitions were empty and most retries were due to missing leaders."""
     is_majority_new = facts.new_partitions > len(facts.report.partitions) / 2
-    return is_majority_new and facts.without_leader >= max(3, 0.8 * facts.report.retries)
+    return is_majority_new and facts.leader_errors >= max(3, 0.8 * facts.report.retries)
 
 
 def _new_partitions(facts: PipelineFacts) -> Advice:
     return Advice(
         setting="when the topics are created",
         direction=Direction.CHECK,
-        figure=f"{_retried(facts)}, {plural(facts.without_leader, 'time')} because a leader was "
+        figure=f"{_retried(facts)}, {plural(facts.leader_errors, 'time')} because a leader was "
         f"not ready; {facts.new_partitions:,} of "
         f"{plural(len(facts.report.partitions), 'partition')} started at offset 0",
         sentence="the brokers were still creating these partitions, which is not an error; to "
@@ -132,7 +132,7 @@ def _compression(facts: PipelineFacts) -> Advice | None:
     """Give advice if the write is CPU-bound: batches wait for the busy codec thread."""
     spent = facts.metrics.compression_time.mean / 1000
     waits = facts.wait_after_close * 1000 >= 2 * spent or facts.waits_for_kafka
-    if facts.compressing_share < 0.6 or (facts.compressing_share < ALWAYS and not waits):
+    if facts.compressing_share < 0.6 or (facts.compressing_share < BUSY_THREAD_SHARE and not waits):
         return None
     is_quick = facts.codec in {"lz4", "snappy"}
     return Advice(
@@ -150,8 +150,8 @@ def _codec(facts: PipelineFacts) -> Advice | None:
     """Recommend a codec that, in a dry run, sent fewer bytes or took less CPU for the same size."""
     costs = {cost.codec: cost for cost in facts.report.codecs}
     now = costs.get(facts.codec)
-    quick = [cost for cost in costs.values() if cost.ns_per_byte <= QUICK]
-    if now is None or now.bytes_uncompressed < SAMPLE or not quick:
+    quick = [cost for cost in costs.values() if cost.ns_per_byte <= MAX_NS_PER_BYTE]
+    if now is None or now.bytes_uncompressed < MIN_SAMPLE_BYTES or not quick:
         return None
     smallest = min(cost.bytes_compressed for cost in quick)
     good = [cost for cost in quick if cost.bytes_compressed <= MIN_SIZE_RATIO * smallest]
@@ -174,21 +174,26 @@ def _codec(facts: PipelineFacts) -> Advice | None:
     )
 
 
-def _ceiling(facts: PipelineFacts) -> Advice | None:
+def _round_trip_limit(facts: PipelineFacts) -> Advice | None:
     """Recommend larger requests if every request waits for the response to an earlier request."""
-    if facts.batches < FEW_BATCHES or not facts.ceiling or facts.rate < 0.5 * facts.ceiling:
+    if (
+        facts.batches < FEW_BATCHES
+        or not facts.max_bytes_per_second
+        or facts.bytes_per_second < 0.5 * facts.max_bytes_per_second
+    ):
         return None
     if facts.compressing_share >= 0.6 or facts.wait_after_close < facts.round_trip / 2:
         return None
     if _splits(facts) is not None or row_by_row(facts) is not None:
         return None
-    in_flight = facts.number(IN_FLIGHT)
+    in_flight = facts.int_setting(IN_FLIGHT)
     return Advice(
         setting=_larger_requests(facts),
         direction=Direction.RAISE,
         figure=f"{plural(in_flight, 'request')} of {plural(facts.request_bytes, 'byte')} to "
         f"{plural(facts.leaders, 'broker')} in {facts.quick_round_trip * 1000:,.1f} ms limit "
-        f"a task to {facts.ceiling / MB:,.2f} MB/s; it sent {facts.rate / MB:,.2f} MB/s",
+        f"a task to {facts.max_bytes_per_second / MB:,.2f} MB/s; it sent "
+        f"{facts.bytes_per_second / MB:,.2f} MB/s",
         sentence="broker-bound: the round trip is the limit, so each request must carry more",
     )
 
@@ -198,7 +203,7 @@ def _larger_requests(facts: PipelineFacts) -> str:
 
     Without idempotence, more than one request in flight may reorder records.
     """
-    if facts.number(IN_FLIGHT) < 5 and facts.is_idempotent:
+    if facts.int_setting(IN_FLIGHT) < 5 and facts.is_idempotent:
         return IN_FLIGHT
     metrics = facts.metrics
     early = max(metrics.closed_linger, metrics.closed_memory)
@@ -212,7 +217,7 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
 
     A smaller batch also counts as full if the next row did not fit.
     """
-    limit, full = facts.number("batch.size"), facts.metrics.closed_full
+    limit, full = facts.int_setting("batch.size"), facts.metrics.closed_full
     if facts.batches < 5 * FEW_BATCHES or limit >= SMALL_LIMIT or not facts.is_delayed_by_batches:
         return None
     if _splits(facts) is not None:
@@ -231,7 +236,7 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
 
 def _linger(facts: PipelineFacts) -> Advice | None:
     """Give advice if rate x linger.ms is far below batch.size, so that batches are not full."""
-    limit, linger = facts.number("batch.size"), facts.linger_ms
+    limit, linger = facts.int_setting("batch.size"), facts.linger_ms
     lingered = facts.metrics.closed_linger
     if _next_is_linger(facts):
         return Advice(
@@ -267,9 +272,9 @@ def _next_is_linger(facts: PipelineFacts) -> bool:
 
 def _buffer(facts: PipelineFacts) -> Advice | None:
     """Give advice if all partitions' open batches exceed the buffer, or if the buffer is tiny."""
-    memory, batch = facts.number("buffer.memory"), facts.number("batch.size")
+    memory, batch = facts.int_setting("buffer.memory"), facts.int_setting("batch.size")
     partitions, early = facts.open_batches, facts.metrics.closed_memory
-    if facts.throttled_share >= WORTHWHILE:
+    if facts.throttled_share >= MIN_SHARE:
         return None
     if memory < SMALL_BUFFER and facts.blocked_share >= 0.2:
         return Advice(
@@ -296,7 +301,7 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
     """Give advice if Spark waits for Kafka although the buffer is large enough."""
     if not facts.waits_for_kafka or _buffer(facts) is not None:
         return None
-    if facts.throttled_share >= WORTHWHILE or _are_new(facts):
+    if facts.throttled_share >= MIN_SHARE or _are_new(facts):
         return None  # Other advice covers the cause.
     return Advice(
         setting="buffer.memory",
@@ -313,9 +318,9 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
     linger = facts.linger_ms / 1000
     if facts.batches < FEW_BATCHES or facts.wait_after_close < max(2 * linger, 0.05):
         return None
-    if facts.compressing_share >= 0.6 or facts.throttled_share >= WORTHWHILE:
+    if facts.compressing_share >= 0.6 or facts.throttled_share >= MIN_SHARE:
         return None
-    others = (_ceiling, _small_batches, skew, row_by_row)
+    others = (_round_trip_limit, _small_batches, skew, row_by_row)
     if _are_new(facts) or any(rule(facts) is not None for rule in others):
         return None
     return Advice(
@@ -334,7 +339,7 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     size, seconds = facts.report.bytes_uncompressed / tasks, facts.busy_s / tasks
     if (
         size > TINY_BYTES
-        or max(seconds, facts.seconds_per_task) > TINY_S
+        or max(seconds, facts.seconds_per_task) > TINY_TASK_S
         or facts.is_of_several_writes
     ):
         return None
@@ -350,7 +355,7 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
 def _serializing(facts: PipelineFacts) -> Advice | None:
     """Give advice if tasks spend most of their time serializing, and do not wait for Kafka."""
     seconds = facts.metrics.serialize_time / 1_000_000
-    if seconds < MIN_SERIALIZE_S or not facts.busy_s or seconds < MOSTLY * facts.busy_s:
+    if seconds < MIN_SERIALIZE_S or not facts.busy_s or seconds < SERIALIZE_SHARE * facts.busy_s:
         return None
     name = "value.format" if facts.setting("value.format") else "key.format"
     is_json = facts.setting(name).startswith("json")
@@ -407,7 +412,7 @@ def skew(facts: PipelineFacts) -> Advice | None:
     chance and because brokers differ, so changing the rows would not help.
     """
     largest = facts.largest_partition(FEW_BATCHES)
-    if largest is None or largest[1] < SKEW:
+    if largest is None or largest[1] < MIN_SKEW:
         return None
     partition, excess = largest
     partition_source = facts.partition_source(partition.topic)
@@ -427,7 +432,7 @@ def row_by_row(facts: PipelineFacts) -> Advice | None:
     partitions, partitioner = len(facts.report.partitions), facts.setting("partitioner")
     if partitioner not in ROW_BY_ROW or partitions < 2 or facts.batches < 5 * FEW_BATCHES:
         return None
-    limit, full = facts.number("batch.size"), facts.metrics.closed_full
+    limit, full = facts.int_setting("batch.size"), facts.metrics.closed_full
     if facts.batch_bytes > min(limit / 2, SMALL_BATCH) or full >= 0.5 * facts.metrics.closed:
         return None
     return Advice(
@@ -449,7 +454,7 @@ _RULES: tuple[Callable[[PipelineFacts], Advice | None], ...] = (
     _splits,
     _serializing,
     _compression,
-    _ceiling,
+    _round_trip_limit,
     _buffer,
     _small_batches,
     _linger,

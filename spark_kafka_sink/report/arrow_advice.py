@@ -8,7 +8,7 @@ from spark_kafka_sink.report.pipeline_facts import (
     ARROW_BYTES,
     ARROW_COLUMNS,
     ARROW_RECORDS,
-    WORTHWHILE,
+    MIN_SHARE,
     PipelineFacts,
 )
 
@@ -33,7 +33,7 @@ CONSIDERABLE = 0.15
 
 def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
     """Give advice if rows are large and Spark limits only the number of rows per batch."""
-    if facts.number(ARROW_BYTES) != UNMEASURED or facts.arrow_batch_bytes <= SAFE_ARROW_BATCH:
+    if facts.int_setting(ARROW_BYTES) != UNMEASURED or facts.arrow_batch_bytes <= SAFE_ARROW_BATCH:
         return None
     return Advice(
         setting=ARROW_BYTES,
@@ -57,14 +57,14 @@ def costly_measuring(facts: PipelineFacts) -> Advice | None:
 
 
 def measured_arrow_batches(
-    facts: PipelineFacts, min_share: float = WORTHWHILE, max_share: float = CONSIDERABLE
+    facts: PipelineFacts, min_share: float = MIN_SHARE, max_share: float = CONSIDERABLE
 ) -> Advice | None:
     """Give advice if measuring batches of small rows takes a share of the time in this range."""
-    if facts.number(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy_s:
+    if facts.int_setting(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy_s:
         return None
     if facts.waits_for_kafka or facts.has_large_rows:
         return None
-    columns = max(1, facts.number(ARROW_COLUMNS))
+    columns = max(1, facts.int_setting(ARROW_COLUMNS))
     share = min(0.99, facts.share(facts.report.records * measuring_cost_s(columns)))
     if not min_share <= share < max_share or 4 * facts.arrow_batch_bytes > SAFE_ARROW_BATCH:
         return None
@@ -81,12 +81,12 @@ def measured_arrow_batches(
 
 def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
     """Give advice if Spark sends few rows at a time, because each batch has a fixed cost."""
-    rows = facts.number(ARROW_RECORDS)
+    rows = facts.int_setting(ARROW_RECORDS)
     if not 0 < rows <= SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
         return None
     batches = facts.report.records / rows
     share = min(1.0, facts.share(batches * BATCH_COST_S))
-    if share < WORTHWHILE or facts.waits_for_kafka:
+    if share < MIN_SHARE or facts.waits_for_kafka:
         return None
     return Advice(
         setting=ARROW_RECORDS,

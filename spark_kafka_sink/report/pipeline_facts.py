@@ -19,8 +19,8 @@ ROW_BY_ROW = ("round_robin", "random")
 """Partitioners that assign each row to a partition, with or without a key."""
 
 
-MICROS = 1_000_000
-WORTHWHILE = 0.05
+MICROS_PER_S = 1_000_000
+MIN_SHARE = 0.05
 """Share of the time below which no advice is given."""
 MANY_BATCHES = 200
 """Number of batches per second in one task from which batches take 5% or more of the sender's time.
@@ -30,7 +30,7 @@ ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 """Spark's limits for its Arrow batches. Reports of Spark tasks contain them as plain numbers."""
 ARROW_COLUMNS = "arrow.columns"
 """Number of the DataFrame's columns that a task writes."""
-_WITHOUT_LEADER = (
+_LEADER_ERRORS = (
     "NOT_LEADER_OR_FOLLOWER",
     "UNKNOWN_TOPIC_OR_PARTITION",
     "UNKNOWN_TOPIC_ID",
@@ -57,7 +57,7 @@ class PipelineFacts:
         """Return a setting of the producers, or `default` if the report does not contain it."""
         return dict(self.metrics.settings).get(name, default)
 
-    def number(self, name: str) -> int:
+    def int_setting(self, name: str) -> int:
         """Return a setting that is a number, or 0 if the report does not contain it."""
         return int(self.setting(name, "0"))
 
@@ -142,10 +142,10 @@ class PipelineFacts:
         return sum(partition.first_offset == 0 for partition in self.report.partitions)
 
     @property
-    def without_leader(self) -> int:
+    def leader_errors(self) -> int:
         """Number of errors because a partition had no known leader or did not exist yet."""
         errors = dict(self.report.errors)
-        return sum(errors.get(name, 0) for name in _WITHOUT_LEADER)
+        return sum(errors.get(name, 0) for name in _LEADER_ERRORS)
 
     @property
     def lingered_bytes(self) -> float:
@@ -157,7 +157,7 @@ class PipelineFacts:
     def arrow_rows(self) -> float:
         """Number of rows in an Arrow batch if only the number of rows is limited."""
         in_a_task = self.report.records / max(1, self.report.tasks)
-        return min(self.number(ARROW_RECORDS), in_a_task)
+        return min(self.int_setting(ARROW_RECORDS), in_a_task)
 
     @property
     def arrow_batch_bytes(self) -> float:
@@ -168,17 +168,17 @@ class PipelineFacts:
     def fill_rate(self) -> float:
         """Uncompressed bytes per second added to one open batch."""
         fill = self.metrics.fill_time
-        return self.batch_bytes / (fill.mean / MICROS) if fill.total else 0.0
+        return self.batch_bytes / (fill.mean / MICROS_PER_S) if fill.total else 0.0
 
     @property
     def queue_time(self) -> float:
         """Time from a batch's first record to its first request."""
-        return self.report.queue_latency.mean / MICROS
+        return self.report.queue_latency.mean / MICROS_PER_S
 
     @property
     def wait_after_close(self) -> float:
         """Part of the queue time during which a batch was closed but not yet sent."""
-        return max(0.0, self.queue_time - self.metrics.fill_time.mean / MICROS)
+        return max(0.0, self.queue_time - self.metrics.fill_time.mean / MICROS_PER_S)
 
     @property
     def request_bytes(self) -> float:
@@ -188,12 +188,12 @@ class PipelineFacts:
     @property
     def round_trip(self) -> float:
         """Time from sending a Produce request until its response arrives."""
-        return self.report.request_latency.mean / MICROS
+        return self.report.request_latency.mean / MICROS_PER_S
 
     @property
     def quick_round_trip(self) -> float:
         """The 10th percentile of the round trips: the network time if the broker is not busy."""
-        return self.report.request_latency.percentile(10) / MICROS
+        return self.report.request_latency.percentile(10) / MICROS_PER_S
 
     @property
     def leaders(self) -> int:
@@ -201,14 +201,14 @@ class PipelineFacts:
         return sum(1 for broker in self.metrics.brokers if broker.int_latency.count)
 
     @property
-    def rate(self) -> float:
+    def bytes_per_second(self) -> float:
         """Bytes per second that one task sent."""
         return self.report.bytes_sent / self.busy_s if self.busy_s else 0.0
 
     @property
-    def ceiling(self) -> float:
+    def max_bytes_per_second(self) -> float:
         """Maximum bytes per second of a task with all allowed requests in flight."""
-        in_flight = self.number(IN_FLIGHT) * self.leaders
+        in_flight = self.int_setting(IN_FLIGHT) * self.leaders
         return (
             in_flight * self.request_bytes / self.quick_round_trip if self.quick_round_trip else 0.0
         )
@@ -216,12 +216,14 @@ class PipelineFacts:
     @property
     def compressing_share(self) -> float:
         """Share of the time in which the codec thread was working."""
-        return self.metrics.compression_time.total / MICROS / self.busy_s if self.busy_s else 0.0
+        return (
+            self.metrics.compression_time.total / MICROS_PER_S / self.busy_s if self.busy_s else 0.0
+        )
 
     @property
     def blocked_share(self) -> float:
         """Share of the time in which write() waited for buffer memory."""
-        return self.metrics.buffer_wait / MICROS / self.busy_s if self.busy_s else 0.0
+        return self.metrics.buffer_wait / MICROS_PER_S / self.busy_s if self.busy_s else 0.0
 
     @property
     def is_idempotent(self) -> bool:
@@ -247,25 +249,25 @@ class PipelineFacts:
         """True if some rows are far larger than the mean: alone in a batch, or rejected."""
         largest = max((topic.batch_size.high for topic in self.metrics.topics), default=0)
         oversized = any(count.reason == "OVERSIZED" for count in self.report.poison)
-        return oversized or largest > max(self.number("batch.size"), 16 * self.batch_bytes)
+        return oversized or largest > max(self.int_setting("batch.size"), 16 * self.batch_bytes)
 
     @property
     def is_delayed_by_batches(self) -> bool:
         """True if batches cost time because they wait to be sent, block rows, or are too many."""
         each_second = self.batches / self.busy_s if self.busy_s else 0.0
         waits = self.wait_after_close >= self.round_trip / 2
-        return waits or self.blocked_share >= WORTHWHILE or each_second >= MANY_BATCHES
+        return waits or self.blocked_share >= MIN_SHARE or each_second >= MANY_BATCHES
 
     @property
     def throttled_share(self) -> float:
         """Share of the time in which brokers throttled the producers."""
         return self.report.throttle_ms / 1000 / self.busy_s if self.busy_s else 0.0
 
-    def largest_partition(self, batches: int = 0) -> tuple[PartitionReport, float] | None:
+    def largest_partition(self, min_batches: int = 0) -> tuple[PartitionReport, float] | None:
         """Return the largest partition of topics with several partitions, and its excess.
 
         The excess is the size of the partition divided by the mean size of its topic's partitions,
-        including empty partitions. Topics with fewer than `batches` batches are ignored.
+        including empty partitions. Topics with fewer than `min_batches` batches are ignored.
         """
         known = self.metrics.topic_partitions
         largest_skew: tuple[PartitionReport, float] | None = None
@@ -273,7 +275,7 @@ class PipelineFacts:
             partitions = list(group)
             total = sum(partition.bytes_uncompressed for partition in partitions)
             count = max(len(partitions), known.get(topic, 0))
-            if count < 2 or not total or sum(map(attrgetter("batches"), partitions)) < batches:
+            if count < 2 or not total or sum(map(attrgetter("batches"), partitions)) < min_batches:
                 continue
             largest = max(partitions, key=attrgetter("bytes_uncompressed"))
             excess = largest.bytes_uncompressed * count / total

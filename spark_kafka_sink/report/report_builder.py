@@ -26,8 +26,8 @@ class FinishedBatch:
     topic: str
     partition: int
     records: int
-    raw_bytes: int
-    wire_bytes: int
+    bytes_uncompressed: int
+    bytes_sent: int
     next_sequence: int | None = None
     """Sequence number after the batch's last record; None without idempotence."""
     append_time: int | None = None
@@ -52,8 +52,8 @@ class _PartitionTally:
 
     def add(self, batch: FinishedBatch, status: DeliveryStatus) -> None:
         self.batches += 1
-        self.bytes_uncompressed += batch.raw_bytes
-        self.bytes_sent += batch.wire_bytes
+        self.bytes_uncompressed += batch.bytes_uncompressed
+        self.bytes_sent += batch.bytes_sent
         self.records[status] += batch.records
 
     def add_offsets(self, first: int, last: int) -> None:

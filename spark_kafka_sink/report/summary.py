@@ -56,7 +56,7 @@ def _codec_text(cost: CodecCost) -> str:
 def _batches(report: DeliveryCounters) -> str:
     """Describe the mean batch size relative to batch.size, and why the batches were closed."""
     facts, metrics = PipelineFacts(report), report.metrics
-    limit = facts.number("batch.size")
+    limit = facts.int_setting("batch.size")
     fill = f" ({facts.batch_bytes / limit:.0%} of batch.size)" if limit else ""
     reasons = (
         (metrics.closed_full, "full"),

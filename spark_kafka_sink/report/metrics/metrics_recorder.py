@@ -38,8 +38,8 @@ class BatchSent(NamedTuple):
 
     topic: str
     records: int
-    raw_bytes: int
-    wire_bytes: int
+    bytes_uncompressed: int
+    bytes_sent: int
     queue_times: Sequence[tuple[float, int]]
     fill_time: float
     close_reason: CloseReason
@@ -81,14 +81,14 @@ class MetricsRecorder:
     def add_batch(self, sent: BatchSent, broker: BrokerMeter) -> None:
         """Record a batch that is sent to `broker` for the first time."""
         topic = self._topic(sent.topic)
-        topic.batch_size.add(sent.wire_bytes)
+        topic.batch_size.add(sent.bytes_sent)
         topic.batch_records.add(sent.records)
         broker.int_latency.add_durations(sent.queue_times)
         self._fill.add_duration(sent.fill_time)
         self._closed[sent.close_reason] += 1
         if sent.compression is not None:
             self._compression.add_duration(sent.compression)
-            self._rate.add(sent.wire_bytes * producer_metrics.MILLION // sent.raw_bytes)
+            self._rate.add(sent.bytes_sent * producer_metrics.MILLION // sent.bytes_uncompressed)
 
     def count_retried(self, topic: str, records: int) -> None:
         """Record a retried batch with `records` records."""

@@ -21,8 +21,8 @@ BATCHES = st.builds(
     topic=TOPICS,
     partition=st.integers(0, 3),
     records=st.integers(1, 1000),
-    raw_bytes=SMALL,
-    wire_bytes=SMALL,
+    bytes_uncompressed=SMALL,
+    bytes_sent=SMALL,
     next_sequence=st.none() | SMALL,
     append_time=st.none() | SMALL,
 )
@@ -30,8 +30,8 @@ SENT = st.builds(
     BatchSent,
     topic=TOPICS,
     records=st.integers(1, 1000),
-    raw_bytes=st.integers(1, 1000),
-    wire_bytes=SMALL,
+    bytes_uncompressed=st.integers(1, 1000),
+    bytes_sent=SMALL,
     queue_times=st.lists(st.tuples(st.floats(0, 100), st.integers(1, 9)), min_size=1, max_size=3),
     fill_time=st.floats(0, 100),
     close_reason=st.sampled_from(CloseReason),
@@ -87,7 +87,7 @@ def _measure(draw: st.DrawFn, meters: MetricsRecorder) -> None:
         meters.count_retried(sent.topic, sent.records)
         broker.count_written(0, sent.queue_times[0][0])
         broker.rtt.add_duration(sent.fill_time)
-        broker.throttle.add(sent.wire_bytes)
+        broker.throttle.add(sent.bytes_sent)
     meters.buffer_waits, meters.buffer_peak = draw(SMALL), draw(SMALL)
     meters.settings = draw(st.sampled_from([(), (("linger.ms", "5"),), (("linger.ms", "50"),)]))
 

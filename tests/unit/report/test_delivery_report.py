@@ -169,7 +169,11 @@ def one_task(*, partitions: int, number: int = 1) -> DeliveryReport:
     builder = ReportBuilder()
     for partition in range(partitions):
         batch = FinishedBatch(
-            topic="flights", partition=partition, records=100, raw_bytes=1000, wire_bytes=500
+            topic="flights",
+            partition=partition,
+            records=100,
+            bytes_uncompressed=1000,
+            bytes_sent=500,
         )
         builder.count_acknowledged(batch, 100 * partition)
         builder.add_request_latency(0.001 * partition)

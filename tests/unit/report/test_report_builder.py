@@ -10,7 +10,7 @@ TASK = TaskInfo(partition_id=3, attempt=1, task_attempt_id=42)
 
 def batch(partition: int = 0, records: int = 10) -> FinishedBatch:
     return FinishedBatch(
-        topic="t", partition=partition, records=records, raw_bytes=1000, wire_bytes=400
+        topic="t", partition=partition, records=records, bytes_uncompressed=1000, bytes_sent=400
     )
 
 

@@ -18,7 +18,11 @@ from tests.unit.report.strategies import reports
 def test_summary_has_a_line_for_each_subject() -> None:
     builder = ReportBuilder()
     batch = FinishedBatch(
-        topic="flights", partition=0, records=10_000, raw_bytes=4_000_000, wire_bytes=1_000_000
+        topic="flights",
+        partition=0,
+        records=10_000,
+        bytes_uncompressed=4_000_000,
+        bytes_sent=1_000_000,
     )
     builder.count_acknowledged(batch, 500)
     builder.count_retry("NOT_LEADER_OR_FOLLOWER")

@@ -20,15 +20,15 @@ def report() -> DeliveryReport:
     broker = builder.meters.brokers.of(NODE)
     for records, wire, topic in ((10, 1000, "t"), (30, 250, "u")):
         done = FinishedBatch(
-            topic=topic, partition=0, records=records, raw_bytes=1000, wire_bytes=wire
+            topic=topic, partition=0, records=records, bytes_uncompressed=1000, bytes_sent=wire
         )
         builder.count_acknowledged(done, 0)
         builder.add_queue_latency(0.02)
         sent = BatchSent(
             topic=topic,
             records=records,
-            raw_bytes=1000,
-            wire_bytes=wire,
+            bytes_uncompressed=1000,
+            bytes_sent=wire,
             queue_times=[(0.02, records)],
             fill_time=0.01,
             close_reason=CloseReason.FULL,

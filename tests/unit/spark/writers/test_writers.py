@@ -70,7 +70,7 @@ def test_messages_of_tasks_are_small_and_summed() -> None:
     for partition in range(1_000):
         offset = partition * 999_983
         done = FinishedBatch(
-            topic="t", partition=partition, records=7, raw_bytes=900, wire_bytes=800
+            topic="t", partition=partition, records=7, bytes_uncompressed=900, bytes_sent=800
         )
         builder.count_acknowledged(done, offset)
     report = builder.build(TaskInfo(), 10)
