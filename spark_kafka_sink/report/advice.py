@@ -17,12 +17,12 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One piece of advice. `figure` is the evidence, and `sentence` is the conclusion."""
+    """One piece of advice: `evidence` contains the figures on which `conclusion` is based."""
 
     setting: str
     direction: Direction
-    figure: str
-    sentence: str
+    evidence: str
+    conclusion: str
 
     def __str__(self) -> str:
-        return f"{self.direction} {self.setting}: {self.sentence} ({self.figure})"
+        return f"{self.direction} {self.setting}: {self.conclusion} ({self.evidence})"

@@ -79,9 +79,9 @@ def _throttling(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the brokers' quota",
         direction=Direction.CHECK,
-        figure=f"throttled {facts.report.throttle_ms:,} ms, {min(1, facts.throttled_share):.0%} of "
-        "the time",
-        sentence=f"a quota of client.id {facts.setting('client.id', '?')} or its user slows the "
+        evidence=f"throttled {facts.report.throttle_ms:,} ms, {min(1, facts.throttled_share):.0%} "
+        "of the time",
+        conclusion=f"a quota of client.id {facts.setting('client.id', '?')} or its user slows the "
         "write; raise it, or send fewer bytes (kafka.compression.type)",
     )
 
@@ -100,8 +100,8 @@ def _retries(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the brokers",
         direction=Direction.CHECK,
-        figure=f"{_retried(facts)}, {name} {plural(times, 'time')}",
-        sentence="many batches were sent more than once",
+        evidence=f"{_retried(facts)}, {name} {plural(times, 'time')}",
+        conclusion="many batches were sent more than once",
     )
 
 
@@ -120,10 +120,10 @@ def _new_partitions(facts: PipelineFacts) -> Advice:
     return Advice(
         setting="when the topics are created",
         direction=Direction.CHECK,
-        figure=f"{_retried(facts)}, {plural(facts.leader_errors, 'time')} because a leader was "
+        evidence=f"{_retried(facts)}, {plural(facts.leader_errors, 'time')} because a leader was "
         f"not ready; {facts.new_partitions:,} of "
         f"{plural(len(facts.report.partitions), 'partition')} started at offset 0",
-        sentence="the brokers were still creating these partitions, which is not an error; to "
+        conclusion="the brokers were still creating these partitions, which is not an error; to "
         "avoid the wait, create topics well before the write",
     )
 
@@ -138,9 +138,10 @@ def _compression(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the number of tasks" if is_quick else "compression.type",
         direction=Direction.RAISE if is_quick else Direction.LOWER,
-        figure=f"compressing with {facts.codec} took {facts.compressing_share:.0%} of the time, "
+        evidence=f"compressing with {facts.codec} took {facts.compressing_share:.0%} of the time, "
         f"{spent:,.1f} ms per batch; batches were queued for {facts.queue_time * 1000:,.1f} ms",
-        sentence="CPU-bound: few codecs are faster, but each further task has its own codec thread"
+        conclusion="CPU-bound: few codecs are faster, but each further task has its own codec "
+        "thread"
         if is_quick
         else "CPU-bound: use a faster codec, a lower level, or more tasks",
     )
@@ -168,9 +169,9 @@ def _codec(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting=f"kafka.compression.type={best.codec}",
         direction=Direction.SET,
-        figure=f"{best.codec} compresses {best.ratio:,.1f} to 1, {now.codec} {now.ratio:,.1f} to "
+        evidence=f"{best.codec} compresses {best.ratio:,.1f} to 1, {now.codec} {now.ratio:,.1f} to "
         f"1, measured on {plural(now.batches, 'batch', 'batches')}",
-        sentence=effect,
+        conclusion=effect,
     )
 
 
@@ -190,11 +191,11 @@ def _round_trip_limit(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting=_larger_requests(facts),
         direction=Direction.RAISE,
-        figure=f"{plural(in_flight, 'request')} of {plural(facts.request_bytes, 'byte')} to "
+        evidence=f"{plural(in_flight, 'request')} of {plural(facts.request_bytes, 'byte')} to "
         f"{plural(facts.leaders, 'broker')} in {facts.quick_round_trip * 1000:,.1f} ms limit "
         f"a task to {facts.max_bytes_per_second / MB:,.2f} MB/s; it sent "
         f"{facts.bytes_per_second / MB:,.2f} MB/s",
-        sentence="broker-bound: the round trip is the limit, so each request must carry more",
+        conclusion="broker-bound: the round trip is the limit, so each request must carry more",
     )
 
 
@@ -228,9 +229,9 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="batch.size",
         direction=Direction.RAISE,
-        figure=f"{full:,} of {plural(facts.metrics.closed, 'batch', 'batches')} were full at "
+        evidence=f"{full:,} of {plural(facts.metrics.closed, 'batch', 'batches')} were full at "
         f"{plural(limit, 'byte')}, with {facts.batch_bytes:,.0f} bytes on average",
-        sentence="batches fill quickly; fewer, larger batches cost less",
+        conclusion="batches fill quickly; fewer, larger batches cost less",
     )
 
 
@@ -242,8 +243,8 @@ def _linger(facts: PipelineFacts) -> Advice | None:
         return Advice(
             setting="linger.ms",
             direction=Direction.RAISE,
-            figure=f"{plural(facts.lingered_bytes, 'byte')} reached a partition in {linger:g} ms",
-            sentence="larger batches would be sent almost empty after such a short time",
+            evidence=f"{plural(facts.lingered_bytes, 'byte')} reached a partition in {linger:g} ms",
+            conclusion="larger batches would be sent almost empty after such a short time",
         )
     if facts.batches < 5 * FEW_BATCHES or lingered < 0.5 * facts.metrics.closed:
         return None
@@ -257,9 +258,9 @@ def _linger(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="linger.ms",
         direction=Direction.RAISE,
-        figure=f"{lingered:,} of {plural(facts.metrics.closed, 'batch', 'batches')} were sent "
+        evidence=f"{lingered:,} of {plural(facts.metrics.closed, 'batch', 'batches')} were sent "
         f"after {linger:g} ms with {facts.batch_bytes:,.0f} of {plural(limit, 'byte')}",
-        sentence="batches are sent almost empty; a linger.ms of about "
+        conclusion="batches are sent almost empty; a linger.ms of about "
         f"{longer:,.0f} would fill more of each",
     )
 
@@ -280,20 +281,20 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
         return Advice(
             setting="buffer.memory",
             direction=Direction.RAISE,
-            figure=f"write() waited for buffer memory {facts.blocked_share:.0%} of the time, "
+            evidence=f"write() waited for buffer memory {facts.blocked_share:.0%} of the time, "
             f"{plural(facts.metrics.buffer_waits, 'time')}; buffer.memory is {memory:,}",
-            sentence="so few bytes are in flight that the write waits for each round trip; Kafka's "
-            "default is 33,554,432",
+            conclusion="so few bytes are in flight that the write waits for each round trip; "
+            "Kafka's default is 33,554,432",
         )
     if batch * partitions <= memory or early < MANY_EARLY * facts.metrics.closed:
         return None
     return Advice(
         setting="buffer.memory",
         direction=Direction.RAISE,
-        figure=f"{plural(partitions, 'partition')} x batch.size {batch:,} = "
+        evidence=f"{plural(partitions, 'partition')} x batch.size {batch:,} = "
         f"{batch * partitions:,} bytes, buffer.memory is {memory:,}; "
         f"{plural(early, 'batch', 'batches')} closed early for lack of memory",
-        sentence="not every partition can have a full batch; raise it, or lower batch.size",
+        conclusion="not every partition can have a full batch; raise it, or lower batch.size",
     )
 
 
@@ -306,10 +307,10 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="buffer.memory",
         direction=Direction.CHECK,
-        figure=f"write() waited for buffer memory {facts.blocked_share:.0%} of the time, "
+        evidence=f"write() waited for buffer memory {facts.blocked_share:.0%} of the time, "
         f"{plural(facts.metrics.buffer_waits, 'time')}; a request took "
         f"{facts.round_trip * 1000:,.1f} ms",
-        sentence="the bottleneck is Kafka, not Spark; a larger buffer only helps with bursts",
+        conclusion="the bottleneck is Kafka, not Spark; a larger buffer only helps with bursts",
     )
 
 
@@ -326,9 +327,9 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the brokers",
         direction=Direction.CHECK,
-        figure=f"closed batches waited {facts.wait_after_close * 1000:,.1f} ms, linger.ms is "
+        evidence=f"closed batches waited {facts.wait_after_close * 1000:,.1f} ms, linger.ms is "
         f"{facts.linger_ms:,g}, and a request took {facts.round_trip * 1000:,.1f} ms",
-        sentence="broker-bound: batches are ready, but wait for earlier responses",
+        conclusion="broker-bound: batches are ready, but wait for earlier responses",
     )
 
 
@@ -346,8 +347,8 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the number of tasks",
         direction=Direction.LOWER,
-        figure=f"{tasks:,} tasks with {plural(size, 'byte')} and {seconds * 1000:,.0f} ms each",
-        sentence="starting a task costs more than writing its data; use coalesce() before the "
+        evidence=f"{tasks:,} tasks with {plural(size, 'byte')} and {seconds * 1000:,.0f} ms each",
+        conclusion="starting a task costs more than writing its data; use coalesce() before the "
         "write, unless the computation of the rows needs that many tasks",
     )
 
@@ -363,9 +364,9 @@ def _serializing(facts: PipelineFacts) -> Advice | None:
         setting=name,
         direction=Direction.CHECK,
         # The time of a task begins with its first rows that are serialized.
-        figure=f"serializing took {seconds:,.1f} s of the tasks' "
+        evidence=f"serializing took {seconds:,.1f} s of the tasks' "
         f"{max(seconds, facts.busy_s):,.1f} s",
-        sentence="serializing limits the job: use more cores or fewer fields"
+        conclusion="serializing limits the job: use more cores or fewer fields"
         + (", or avro, which is faster than json" if is_json else ""),
     )
 
@@ -377,9 +378,9 @@ def _splits(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="batch.size",
         direction=Direction.LOWER,
-        figure=f"rejected for their size: {plural(splits, 'batch', 'batches')}; "
+        evidence=f"rejected for their size: {plural(splits, 'batch', 'batches')}; "
         f"accepted: {facts.batches:,}",
-        sentence="this setting exceeds the topic's max.message.bytes, so data is sent twice",
+        conclusion="this setting exceeds the topic's max.message.bytes, so data is sent twice",
     )
 
 
@@ -391,17 +392,17 @@ def _verification(facts: PipelineFacts) -> Advice | None:
     errors = dict(facts.report.errors)
     moved = sum(errors.get(name, 0) for name in _FORMER_LEADER)
     if facts.setting("acks") == "leader":
-        figure = "acks=1: an acknowledged record is lost if its leader fails before a follower "
-        figure += "has it"
+        evidence = "acks=1: an acknowledged record is lost if its leader fails before a follower "
+        evidence += "has it"
     elif moved and 0 not in first_offsets:
-        figure = f"leaders changed during the write: {plural(moved, 'rejected batch', _BATCHES)}"
+        evidence = f"leaders changed during the write: {plural(moved, 'rejected batch', _BATCHES)}"
     else:
         return None
     return Advice(
         setting="the records",
         direction=Direction.CHECK,
-        figure=figure,
-        sentence="`kafkaprod verify REPORT` checks whether all of them still exist",
+        evidence=evidence,
+        conclusion="`kafkaprod verify REPORT` checks whether all of them still exist",
     )
 
 
@@ -421,9 +422,10 @@ def skew(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting=partition_source,
         direction=Direction.CHECK,
-        figure=f"{partition_name(*partition.key)} got {partition.bytes_uncompressed / MB:,.1f} MB, "
-        f"{excess:,.1f} times the mean of its topic's partitions",
-        sentence="one partition gets most of the data and determines how long the write takes",
+        evidence=f"{partition_name(*partition.key)} got "
+        f"{partition.bytes_uncompressed / MB:,.1f} MB, {excess:,.1f} times the mean of its topic's "
+        "partitions",
+        conclusion="one partition gets most of the data and determines how long the write takes",
     )
 
 
@@ -438,10 +440,10 @@ def row_by_row(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the default partitioner",
         direction=Direction.SET,
-        figure=f"the partitioner {partitioner} distributes the rows over "
+        evidence=f"the partitioner {partitioner} distributes the rows over "
         f"{plural(partitions, 'partition')}; batches contain {facts.batch_bytes:,.0f} of "
         f"{plural(limit, 'byte')}",
-        sentence="each partition fills its own batch; by default, rows without a key fill one "
+        conclusion="each partition fills its own batch; by default, rows without a key fill one "
         "batch after another; the hash of the key determines the partition of other rows",
     )
 

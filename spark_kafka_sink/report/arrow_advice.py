@@ -38,10 +38,10 @@ def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting=ARROW_BYTES,
         direction=Direction.LOWER,
-        figure=f"{plural(facts.arrow_rows, 'row')} of {plural(facts.row_bytes, 'byte')} form a "
+        evidence=f"{plural(facts.arrow_rows, 'row')} of {plural(facts.row_bytes, 'byte')} form a "
         f"batch of {facts.arrow_batch_bytes / MB:,.0f} MB, of which Spark keeps two copies while "
         "it grows",
-        sentence="such batches can exhaust the memory of an executor's JVM; 4m, as in "
+        conclusion="such batches can exhaust the memory of an executor's JVM; 4m, as in "
         "conf/spark-defaults.conf, limits their size",
     )
 
@@ -71,10 +71,10 @@ def measured_arrow_batches(
     return Advice(
         setting=ARROW_BYTES,
         direction=Direction.RAISE,
-        figure=f"rows of {plural(columns, 'column')} and {plural(facts.row_bytes, 'byte')}, "
+        evidence=f"rows of {plural(columns, 'column')} and {plural(facts.row_bytes, 'byte')}, "
         f"{facts.report.records / facts.busy_s:,.0f} per second and task: measuring each "
         f"row takes about {share:.0%} of the time",
-        sentence=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
+        conclusion=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
         "the batch after every row; use it only for rows as small as these",
     )
 
@@ -91,8 +91,8 @@ def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting=ARROW_RECORDS,
         direction=Direction.RAISE,
-        figure=f"{plural(batches, 'Arrow batch', 'Arrow batches')} of {plural(rows, 'row')}, "
+        evidence=f"{plural(batches, 'Arrow batch', 'Arrow batches')} of {plural(rows, 'row')}, "
         f"which take at least {share:.0%} of the time, and more on a busy machine",
-        sentence="10,000, Spark's default and the value in conf/spark-defaults.conf, costs less "
+        conclusion="10,000, Spark's default and the value in conf/spark-defaults.conf, costs less "
         "per row",
     )

@@ -59,10 +59,10 @@ def print_report(
 def print_advice(report: DeliveryReport, console: Console | None = None) -> None:
     """Print the advice for a report, or a line if there is no advice."""
     rows = [
-        (advice.setting, advice.direction, advice.sentence, advice.figure)
+        (advice.setting, advice.direction, advice.conclusion, advice.evidence)
         for advice in advise(report)
     ]
-    table = make_table("Advice", ("setting", "do", "why", "figure"), rows)
+    table = make_table("Advice", ("setting", "do", "why", "evidence"), rows)
     out = console or wide_console()
     out.print(table if rows else _nothing_to_advise(report))
 

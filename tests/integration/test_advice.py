@@ -69,7 +69,7 @@ def test_codec_is_the_bottleneck(broker: EmbeddedBroker) -> None:
     slow: dict[str, Any] = {"compression_type": "gzip", "compression_gzip_level": 9}
     report = write_session(broker, *[random_rows("four", 2_000)] * 10, **slow)
     advice = advice_of(report)["compression.type", Direction.LOWER]
-    assert "gzip" in advice.figure
+    assert "gzip" in advice.evidence
 
 
 def test_small_requests_with_high_latency(broker: EmbeddedBroker) -> None:
@@ -78,7 +78,7 @@ def test_small_requests_with_high_latency(broker: EmbeddedBroker) -> None:
     by_setting = advice_of(report)
     advice = by_setting["max.in.flight.requests.per.connection", Direction.RAISE]
     assert report.request_latency.percentile(50) >= 2 * DELAY_S * 1e6
-    assert "1 request of" in advice.figure
+    assert "1 request of" in advice.evidence
 
 
 def test_small_batches_with_high_latency(broker: EmbeddedBroker) -> None:
@@ -103,7 +103,7 @@ def test_buffer_smaller_than_a_batch_per_partition(broker: EmbeddedBroker) -> No
     ]
     report = write_session(broker, *spread, buffer_memory=4_194_304, linger_ms=5_000)
     advice = advice_of(report)["buffer.memory", Direction.RAISE]
-    assert "32 partitions x batch.size 1,048,576 = 33,554,432 bytes" in advice.figure
+    assert "32 partitions x batch.size 1,048,576 = 33,554,432 bytes" in advice.evidence
     assert report.metrics.closed_memory > 0
 
 
@@ -111,7 +111,7 @@ def test_linger_too_short_for_batch_size(broker: EmbeddedBroker) -> None:
     drops = [numbered("one", number, 5, 1) for number in range(150)]
     report = write_session(broker, *drops, delay_s=0.02, pause_s=0.004, linger_ms=1)
     advice = advice_of(report)["linger.ms", Direction.RAISE]
-    assert "were sent after 1 ms" in advice.figure
+    assert "were sent after 1 ms" in advice.evidence
 
 
 def test_skewed_keys_are_named(broker: EmbeddedBroker) -> None:
@@ -119,7 +119,7 @@ def test_skewed_keys_are_named(broker: EmbeddedBroker) -> None:
     chunk = rows("four", [b"." * 1_000] * 1_000, keys=keys)
     report = write_session(broker, *[chunk] * 4, batch_size=65_536)
     by_setting = advice_of(report)
-    assert "four-" in by_setting["the keys", Direction.CHECK].figure
+    assert "four-" in by_setting["the keys", Direction.CHECK].evidence
 
 
 def test_tiny_tasks_are_advised_to_be_fewer(broker: EmbeddedBroker) -> None:
@@ -133,7 +133,7 @@ def test_tiny_tasks_are_advised_to_be_fewer(broker: EmbeddedBroker) -> None:
         give_back_session(session)
     discard_session(borrow_session(settings))
     advice = advice_of(DeliveryReport.merge_all(reports))["the number of tasks", Direction.LOWER]
-    assert "30 tasks" in advice.figure
+    assert "30 tasks" in advice.evidence
 
 
 def test_oversized_batches_are_advised_to_shrink() -> None:

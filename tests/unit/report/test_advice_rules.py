@@ -119,7 +119,7 @@ def test_single_key_counts_empty_partitions() -> None:
     topics = (TopicMetrics(topic="t", partitions=8, keyed_records=2_000),)
     skewed = report(partitions=parts(180_000_000), topics=topics)
     assert only(advise(skewed)) == ("the keys", Direction.CHECK)
-    assert "t-0 got 180.0 MB, 8.0 times the mean" in advise(skewed)[0].figure
+    assert "t-0 got 180.0 MB, 8.0 times the mean" in advise(skewed)[0].evidence
     assert "1 topic, 1 of 8 partitions, 200 batches" in summarize(skewed)
     assert "1,000 records in 1 of 8 partitions" in summarize(skewed)
     few = report(partitions=(replace(parts(180_000_000)[0], batches=3),), topics=topics)
@@ -214,10 +214,12 @@ def test_one_row_in_each_batch_from_spark() -> None:
     """15,000 rows per second or less: the cost per batch is most of the time."""
     advice = advise(arrow_batches_of(12_000, 131, 67_108_864, max_rows=1))
     assert only(advice) == (ARROW_ROWS, Direction.RAISE)
-    assert "12,000 Arrow batches of 1 row, which take at least 84% of the time" in advice[0].figure
+    assert (
+        "12,000 Arrow batches of 1 row, which take at least 84% of the time" in advice[0].evidence
+    )
     assert only(advise(arrow_batches_of(12_000, 131, 67_108_864, max_rows=16)))[0] == ARROW_ROWS
     quick = advise(arrow_batches_of(20_000, 131, 67_108_864, max_rows=1))
-    assert "at least 100% of the time" in quick[0].figure
+    assert "at least 100% of the time" in quick[0].evidence
 
 
 def test_every_setting_that_is_too_small_is_named() -> None:
@@ -235,12 +237,12 @@ def test_every_setting_that_is_too_small_is_named() -> None:
     names = {advice.setting: advice for advice in all_advice}
     assert set(names) == {"linger.ms", "batch.size", "buffer.memory"}
     assert {advice.direction for advice in all_advice} == {Direction.RAISE}
-    assert "50% of the time, 1 time; buffer.memory is 3,000" in names["buffer.memory"].figure
+    assert "50% of the time, 1 time; buffer.memory is 3,000" in names["buffer.memory"].evidence
     assert (
         "40 of 200 batches were full at 600 bytes, with 500 bytes on average"
-        in names["batch.size"].figure
+        in names["batch.size"].evidence
     )
-    assert "5 bytes reached a partition in 1 ms" in names["linger.ms"].figure
+    assert "5 bytes reached a partition in 1 ms" in names["linger.ms"].evidence
     usual = advise(report({**settings, "linger.ms": "5"}, **tiny))
     assert {advice.setting for advice in usual} == {"batch.size", "buffer.memory"}
 
