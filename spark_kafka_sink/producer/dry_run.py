@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-    from spark_kafka_sink.producer.send.partition_states import DrainedBatch
+    from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
     from spark_kafka_sink.report.report_builder import ReportBuilder
 
 

@@ -11,12 +11,12 @@ from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
 from spark_kafka_sink.producer.send.drainer import Drainer
 from spark_kafka_sink.producer.send.identity_requests import IdentityRequests
 from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
-from spark_kafka_sink.producer.send.partition_states import PartitionStates
 from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
 from spark_kafka_sink.producer.send.request_sender import RequestSender
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
+from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def make_sender(context: SessionContext) -> Sender:
     """Create the session's sender; in a dry run, its requests are not sent."""
     client, report, listeners = context.client, context.report_builder, context.listeners
-    partitions = PartitionStates(context.queues)
+    partitions = SessionPartitions(context.queues)
     delivery_timeout = DeliveryTimeout(client, context.state)
     outcome = SessionOutcome(
         state=context.state,
@@ -99,7 +99,7 @@ def _identity_requests(
     )
 
 
-def _drainer(context: SessionContext, partitions: PartitionStates) -> Drainer:
+def _drainer(context: SessionContext, partitions: SessionPartitions) -> Drainer:
     return Drainer(
         client=context.client,
         accumulator=context.accumulator,
@@ -119,7 +119,7 @@ def _request_sender(context: SessionContext) -> Callable[..., RequestSender]:
     return partial(DryRunRequestSender, report=context.report_builder, sampler=sampler)
 
 
-def _statistics(context: SessionContext, partitions: PartitionStates) -> Statistics:
+def _statistics(context: SessionContext, partitions: SessionPartitions) -> Statistics:
     return Statistics(
         name=context.events.session,
         path=context.settings.statistics_path,

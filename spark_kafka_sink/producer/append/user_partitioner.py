@@ -36,7 +36,7 @@ class UserPartitioner:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._function: Function = _find(name)
+        self._function: Function = _import_function(name)
 
     def assign(
         self, topic: TopicInfo, key: pa.BinaryArray | None, value: pa.BinaryArray
@@ -49,10 +49,10 @@ class UserPartitioner:
         try:
             result = self._function(key, value, topic.partition_count)
         except Exception as error:
-            raise self._invalid(f"raised {type(error).__name__}: {error}", topic) from error
+            raise self._function_error(f"raised {type(error).__name__}: {error}", topic) from error
         partitions = self._as_numpy(result, topic)
         if partitions.shape != (len(value),):
-            raise self._invalid(
+            raise self._function_error(
                 f"returned shape {partitions.shape} for {plural(len(value), 'row')}; it must "
                 "return one partition per row",
                 topic,
@@ -60,7 +60,7 @@ class UserPartitioner:
         wrong = (partitions < UNASSIGNED) | (partitions >= topic.partition_count)
         if wrong.any():
             row = int(wrong.argmax())
-            raise self._invalid(
+            raise self._function_error(
                 f"returned partition {int(partitions[row])} for its row {row}; the topic has "
                 f"partitions 0 to {topic.partition_count - 1}, and -1 means any partition",
                 topic,
@@ -70,16 +70,16 @@ class UserPartitioner:
     def _as_numpy(self, result: Any, topic: TopicInfo) -> Partitions:
         if isinstance(result, pa.Array):
             if result.null_count:
-                raise self._invalid("returned nulls", topic)
+                raise self._function_error("returned nulls", topic)
             result = np.asarray(result)
         if not isinstance(result, np.ndarray) or result.dtype != np.int32:
             kind = result.dtype if isinstance(result, np.ndarray) else type(result).__name__
-            raise self._invalid(
+            raise self._function_error(
                 f"returned {kind}; it must return a NumPy or Arrow int32 array", topic
             )
         return result
 
-    def _invalid(self, problem: str, topic: TopicInfo) -> ColumnError:
+    def _function_error(self, problem: str, topic: TopicInfo) -> ColumnError:
         return ColumnError(
             f"the partitioner {self.name} {problem}",
             topic=topic.name,
@@ -87,7 +87,7 @@ class UserPartitioner:
         )
 
 
-def _find(name: str) -> Function:
+def _import_function(name: str) -> Function:
     module, _, path = name.partition(":")
     try:
         function = attrgetter(path)(import_module(module))

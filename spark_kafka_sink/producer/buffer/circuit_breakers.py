@@ -221,7 +221,7 @@ class CircuitBreakers:
             for owner in (topic_partition,) if node_id is None else (topic_partition, node_id):
                 self._breaker(owner).record(outcome, now)
         if self._config.job.is_enabled and self._job.record(outcome, now):
-            return self._reason(now)
+            return self._open_error(now)
         return None
 
     def on_throttled(self, now: float) -> None:
@@ -271,7 +271,7 @@ class CircuitBreakers:
             breaker = self._breakers_by_owner[owner] = Breaker(self._config, self._config.target)
         return breaker
 
-    def _reason(self, now: float) -> DeliveryError:
+    def _open_error(self, now: float) -> DeliveryError:
         tally, config = self._job.tally(now), self._config
         errors = ", ".join(f"{name} {count}" for name, count in self._errors.most_common(3))
         return DeliveryError(

@@ -5,7 +5,7 @@ In reading order:
 - `sender`: runs the loop (close, drain, send, poll, complete)
 - `drainer`: selects the batches of the next request to each broker
 - `partition_state`: tracks the order, sequences, epochs and gaps of a partition
-- `partition_states`: the states of all partitions
+- `session_partitions`: the states of all partitions
 - `request_sender`: connects to leaders and sends drained batches
 - `produce_request`: builds Produce requests
 - `identity_requests`: requests the producer id, and drives the transaction

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.batch_result import BatchResult
     from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
     from spark_kafka_sink.producer.send.partition_state import PartitionState
-    from spark_kafka_sink.producer.send.partition_states import PartitionStates
     from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
+    from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
 
 
 _ABANDONED = "SESSION_FAILED"
@@ -45,7 +45,7 @@ class BatchCompleter:
 
     client: Client
     accumulator: Accumulator
-    partitions: PartitionStates
+    partitions: SessionPartitions
     delivery_timeout: DeliveryTimeout
     identity: ProducerIdentity
     listeners: BatchListener

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.sticky_partitioner import available_partitions, draw_order
-from spark_kafka_sink.producer.send.partition_states import DrainedBatch
+from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
     from spark_kafka_sink.producer.send.partition_state import PartitionState
-    from spark_kafka_sink.producer.send.partition_states import PartitionStates
+    from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 _ONE_BATCH_ONLY = 1
@@ -98,7 +98,7 @@ class Drainer:
     accumulator: Accumulator
     queues: BatchQueues
     breakers: CircuitBreakers
-    partitions: PartitionStates
+    partitions: SessionPartitions
     transaction_manager: TransactionManager | None
 
     def __post_init__(self) -> None:

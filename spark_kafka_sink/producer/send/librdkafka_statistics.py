@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     )
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
-    from spark_kafka_sink.producer.send.partition_states import PartitionStates
+    from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.report_builder import ReportBuilder
@@ -162,7 +162,7 @@ class Statistics:
     accumulator: Accumulator
     identity: ProducerIdentity
     report: ReportBuilder
-    partitions: PartitionStates
+    partitions: SessionPartitions
     transaction_manager: TransactionManager | None
 
     def __post_init__(self) -> None:

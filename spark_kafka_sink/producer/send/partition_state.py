@@ -85,7 +85,7 @@ class PartitionState:
     ) -> None:
         self.topic_partition = topic_partition
         self._retried = set() if retried is None else retried
-        """The session's partitions that may have retries; see `PartitionStates`."""
+        """The session's partitions that may have retries; see `SessionPartitions`."""
         self._in_flight: list[ProducerBatch] = []
         self._retry_queue: list[ProducerBatch] = []
         """Batches to be retried, in sequence order."""

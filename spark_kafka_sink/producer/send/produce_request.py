@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
-    from spark_kafka_sink.producer.send.partition_states import DrainedBatch
+    from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.bad_rows import BadRowCounter
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
-    from spark_kafka_sink.producer.send.partition_states import PartitionStates
     from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
+    from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
 
 _DENIED = PartitionResponse(code=ErrorCode.topic_authorization_failed)
 
@@ -76,7 +76,7 @@ class RejectionHandler:
     """
 
     client: Client
-    partitions: PartitionStates
+    partitions: SessionPartitions
     completer: BatchCompleter
     outcome: SessionOutcome
     bad_rows: BadRowCounter

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
-    from spark_kafka_sink.producer.send.partition_states import DrainedBatch
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
+    from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 
 

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
-    from spark_kafka_sink.producer.send.partition_states import DrainedBatch
     from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
     from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
+    from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
 
 
 _LOST = PartitionResponse(code=ClientErrorCode.disconnected)

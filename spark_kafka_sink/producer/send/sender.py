@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.drainer import Drainer, DrainResult
     from spark_kafka_sink.producer.send.identity_requests import IdentityRequests
     from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
-    from spark_kafka_sink.producer.send.partition_states import DrainedBatch, PartitionStates
     from spark_kafka_sink.producer.send.request_sender import RequestSender
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
     from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
+    from spark_kafka_sink.producer.send.session_partitions import DrainedBatch, SessionPartitions
 
 
 _LOG = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Sender:
 
     client: Client
     accumulator: Accumulator
-    partitions: PartitionStates
+    partitions: SessionPartitions
     completer: BatchCompleter
     outcome: SessionOutcome
     identity_requests: IdentityRequests
@@ -111,7 +111,7 @@ class Sender:
 
     def handle_crash(self, error: BaseException) -> None:
         """Fail the session after the loop has crashed, so that the writer stops waiting."""
-        failure = error if isinstance(error, KafkaProdError) else _crash(error)
+        failure = error if isinstance(error, KafkaProdError) else _crash_error(error)
         try:
             if failure is not error:
                 _LOG.error("the sender crashed", exc_info=error)
@@ -219,7 +219,7 @@ def _waiting(batches: list[ProducerBatch], resource: str, timeout: str, now: flo
     )
 
 
-def _crash(error: BaseException) -> DeliveryError:
+def _crash_error(error: BaseException) -> DeliveryError:
     failure = DeliveryError(
         f"the sender thread stopped: {type(error).__name__}: {error_text(error)}",
         hint="This is a bug in spark-kafka-sink; please report it with the log.",

@@ -11,7 +11,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
 from spark_kafka_sink.producer.producer_id import LAST_EPOCH, ProducerIdentity, ProducerIdState
-from spark_kafka_sink.producer.send.partition_states import PartitionStates
+from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
 
@@ -53,7 +53,7 @@ class Numbering:
 
     def __init__(self, producer: ProducerIdentity) -> None:
         self.producer = producer
-        self.states = PartitionStates(BatchQueues(RLock()))
+        self.states = SessionPartitions(BatchQueues(RLock()))
 
     def assign(self, partition: TopicPartition, records: int) -> tuple[int, int, int]:
         assigned = batch(partition, records)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
 
 
-class PartitionStates:
+class SessionPartitions:
     """The states of the partitions that a session has sent to.
 
     Args:
