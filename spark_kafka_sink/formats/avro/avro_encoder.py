@@ -302,7 +302,7 @@ def _write_first_fitting(
 
     A value that fits no branch is an error of its row.
     """
-    remaining = cells.is_valid()
+    remaining = cells.full_valid_mask()
     if null is None:
         cells.fail_nulls(path)
     else:
@@ -333,7 +333,7 @@ def _write_member(
     is_null = np.ones(len(cells), np.bool_)
     for number, (branch, write_cells) in enumerate(branches):
         member = cells.field(number)
-        is_member = member.is_valid()
+        is_member = member.full_valid_mask()
         cells.fail(is_member & ~is_null, path, "has several members of the union")
         write_valid(write_cells, member, out, branch)
         is_null &= ~is_member

@@ -50,15 +50,15 @@ class Cells:
             return None
         return _mask(self.array.is_valid())
 
-    def is_valid(self) -> Mask:
-        """Return a mask of the non-null entries."""
+    def full_valid_mask(self) -> Mask:
+        """Return a mask of the non-null entries, even if there are no nulls."""
         valid = self.valid_mask()
         return np.ones(len(self), np.bool_) if valid is None else valid
 
     def fail(self, bad: Mask, path: str, problem: str) -> None:
         """Record `problem` for the rows of the entries in `bad`, except null entries."""
         if bad.any():
-            self.errors.add(self._rows(bad & self.is_valid()), path, problem)
+            self.errors.add(self._rows(bad & self.full_valid_mask()), path, problem)
 
     def fail_nulls(self, path: str) -> None:
         """Record the rows of null entries as errors."""

@@ -381,7 +381,7 @@ def _write_oneof(
     is_set = np.zeros(len(cells), np.bool_)
     for index, path in members:
         member = cells.field(index)
-        is_valid = member.is_valid()
+        is_valid = member.full_valid_mask()
         member.fail(
             is_set & is_valid, path, f"is set, but also another member of the oneof `{name}`"
         )
