@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED, Circumstances
 from spark_kafka_sink.kafka.client.channel.transport import MAX_BUFFERS, ChannelState, Transport
-from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
+from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

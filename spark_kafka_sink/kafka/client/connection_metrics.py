@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.debug_log import DebugLog
 from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
-from spark_kafka_sink.kafka.client.connection import CorrelationError
+from spark_kafka_sink.kafka.client.connection_protocol import CorrelationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.protocol.versions import (
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
-    from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
+    from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
     from spark_kafka_sink.producer.transactions.manager import TransactionManager
 

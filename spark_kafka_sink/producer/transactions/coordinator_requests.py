@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
+    from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings

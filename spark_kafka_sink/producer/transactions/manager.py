@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.connection import ConnectionProtocol
+    from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import (
