@@ -20,7 +20,7 @@ from spark_kafka_sink.exactly_once.open_transactions import (
     BlockedPartition,
     DecisionStatus,
     OpenTransactionView,
-    Overview,
+    TransactionOverview,
 )
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
@@ -45,7 +45,7 @@ transactions = typer.Typer(
 )
 
 
-def transactions_table(overview: Overview) -> Table:
+def transactions_table(overview: TransactionOverview) -> Table:
     """Return the table of open transactions with age, and state in the decision log."""
     columns = ("transactional id", "batch", "status", "state", "open for", "time left")
     rows = []
@@ -69,9 +69,9 @@ def blocked_partitions_table(partitions: Sequence[BlockedPartition]) -> Table:
     rows = (
         (
             f"{partition.topic}-{partition.partition}",
-            f"{partition.stable_offset:,}",
-            f"{partition.end_offset:,}",
-            f"{partition.records:,}",
+            f"{partition.last_stable_offset:,}",
+            f"{partition.high_watermark:,}",
+            f"{partition.blocked_offsets:,}",
             partition.transactional_id or "a transaction of another application",
         )
         for partition in partitions
@@ -139,9 +139,9 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
         )
         for partition, fate in zip(task.partitions, fates, strict=True)
     ]
-    if task.unnamed_partitions:
-        omitted = f"and {task.unnamed_partitions:,} more"
-        rows.append((omitted, f"{task.unnamed_records:,}", "", "", ""))
+    if task.unlisted_partitions:
+        omitted = f"and {task.unlisted_partitions:,} more"
+        rows.append((omitted, f"{task.unlisted_records:,}", "", "", ""))
     title = f"{task.transactional_id}: {plural(task.records, 'record')}"
     columns = ("partition", ">records", ">first offset", ">last offset", "outcome")
     return make_table(title, columns, rows)

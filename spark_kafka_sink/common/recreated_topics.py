@@ -71,7 +71,9 @@ def check_recreated(written: Iterable[WrittenTopic]) -> None:
             raise recreated_topic_error(newest.topic, deleted)
 
 
-def check_current(written: Iterable[WrittenTopic], current: Mapping[str, uuid.UUID | None]) -> None:
+def check_topic_ids(
+    written: Iterable[WrittenTopic], current: Mapping[str, uuid.UUID | None]
+) -> None:
     """Check that the topics still have the ids that tasks have written to.
 
     Args:

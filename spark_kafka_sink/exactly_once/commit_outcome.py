@@ -31,7 +31,7 @@ class EndOutcome(Enum):
     """Outcome of EndTxn(commit) for a decided transaction."""
 
     COMMITTED = auto()
-    TORN = auto()
+    LOST = auto()
     """Aborted after the decision; the records of the transaction are lost."""
     FENCED = auto()
     """Ended by another client. The batch is torn unless the transaction turns out to be committed.
@@ -44,7 +44,7 @@ class EndOutcome(Enum):
 
 _OUTCOMES: dict[int, EndOutcome] = {
     ErrorCode.none: EndOutcome.COMMITTED,
-    ErrorCode.invalid_txn_state: EndOutcome.TORN,
+    ErrorCode.invalid_txn_state: EndOutcome.LOST,
     ErrorCode.invalid_producer_id_mapping: EndOutcome.FENCED,
     **dict.fromkeys(FENCED, EndOutcome.FENCED),
     **dict.fromkeys(COORDINATOR_UNAVAILABLE, EndOutcome.RETRY),
@@ -58,7 +58,7 @@ def end_txn_outcome(code: int) -> EndOutcome:
 
 def is_ended(code: int) -> bool:
     """Return True if a transaction is no longer open after EndTxn(abort) with this error code."""
-    return end_txn_outcome(code) in {EndOutcome.COMMITTED, EndOutcome.TORN, EndOutcome.FENCED}
+    return end_txn_outcome(code) in {EndOutcome.COMMITTED, EndOutcome.LOST, EndOutcome.FENCED}
 
 
 class CommitStatus(StrEnum):
@@ -89,7 +89,7 @@ class CommitOutcome:
     """Number of records in these transactions."""
     aborted: int = 0
     """Number of aborted transactions, including those of lost attempts."""
-    superseded: bool = False
+    is_superseded: bool = False
     """True if the tasks wrote rows, but the batch consists of another run's transactions. None of
     the tasks' rows are visible.
     """

@@ -67,15 +67,17 @@ class BatchCommitter:
                 recover_runs(scope_client)
             return recover_scope(scope_client, lambda _: self._reset, create=True)
 
-    def is_followed(self) -> bool:
-        """Return True if foreachBatch has written a later batch; see `DecisionRecords.is_followed`.
+    def has_later_batch(self) -> bool:
+        """Return True if foreachBatch has written a later batch.
+
+        See `DecisionRecords.has_later_batch`.
 
         Raises:
             TransactionError: a record in the decision log cannot be parsed.
             BrokerUnavailableError: max.block.ms has passed.
         """
         with connected_scope_client(self._config, self._scope) as scope_client:
-            return scope_client.log.read().is_followed(self._scope)
+            return scope_client.log.read().has_later_batch(self._scope)
 
     def begin(self, timeout_ms: int) -> tuple[ScopeState, TransactionalProducer | None]:
         """Do the same as `recover`, and begin the transaction that all tasks of the batch share.
@@ -123,7 +125,7 @@ class BatchCommitter:
         shared = shared_of(results)
         write = self._batch_write(_query_of(results), batch, results, nonce)
         with connected_scope_client(self._config, self._scope) as scope_client:
-            scope_client.check_topics(written)
+            scope_client.check_not_recreated(written)
             if shared is None or are_all_skipped(results):
                 return commit_batch(scope_client, write, tasks)
             return shared_commit.commit_shared(scope_client, write, shared, results)

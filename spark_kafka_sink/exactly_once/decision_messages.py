@@ -190,7 +190,7 @@ class DecisionRecords:
         """Return the scopes with this prefix that have a record."""
         return (scope for scope in self._latest if scope.prefix == prefix)
 
-    def is_followed(self, scope: Scope) -> bool:
+    def has_later_batch(self, scope: Scope) -> bool:
         """Return True if foreachBatch has written a later batch with this prefix and destination.
 
         A batch is later if its batchId is a higher number. BatchIds that are not decimal numbers

@@ -177,7 +177,7 @@ def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
             partition.last_offset,
         ]
         partitions[partition.topic].append(line)
-    unnamed = [task.unnamed_partitions, task.unnamed_records]
+    unnamed = [task.unlisted_partitions, task.unlisted_records]
     return {
         "id": task.transaction.transactional_id,
         "producer": task.transaction.producer_id,
@@ -186,7 +186,7 @@ def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
         "started": task.started_ms,
         "timeout": task.timeout_ms,
         "partitions": partitions,
-        **({"unnamed": unnamed} if task.unnamed_partitions else {}),
+        **({"unnamed": unnamed} if task.unlisted_partitions else {}),
     }
 
 
@@ -244,8 +244,8 @@ def _transaction(fields: JsonObject) -> TaskTransaction:
         started_ms=fields.number("started"),
         timeout_ms=fields.number("timeout"),
         partitions=tuple(_partitions(fields.nested("partitions"))),
-        unnamed_partitions=number_of(unnamed[0], "unnamed partitions"),
-        unnamed_records=number_of(unnamed[1], "their records"),
+        unlisted_partitions=number_of(unnamed[0], "unnamed partitions"),
+        unlisted_records=number_of(unnamed[1], "their records"),
     )
 
 

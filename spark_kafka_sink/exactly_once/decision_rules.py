@@ -90,7 +90,7 @@ class BatchWrite:
     """Nonces of the tasks' plannings, usually one; empty if none is known."""
     run: str | None = None
     """Run id of the query for a write in foreachBatch; None if unknown."""
-    is_followed: bool = False
+    has_later_batch: bool = False
     """True if foreachBatch has written a batch with a higher number to the same destination.
     Only planning determines this, because only a batch that planning finds written can be skipped.
     """
@@ -179,7 +179,7 @@ def _is_earlier(state: Decided[T_co] | Done, write: BatchWrite) -> bool:
     operator has confirmed that the batch is written.
     """
     is_unknown = None in {state.query, write.query}
-    return write.is_followed and write.run is not None and is_unknown and state.rows is not None
+    return write.has_later_batch and write.run is not None and is_unknown and state.rows is not None
 
 
 def _is_another_write(plannings: tuple[Planning, ...], write: BatchWrite) -> bool:

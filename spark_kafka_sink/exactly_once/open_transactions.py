@@ -104,17 +104,16 @@ class BlockedPartition:
 
     topic: str
     partition: int
-    stable_offset: int
-    """The last stable offset, at which read_committed readers stop."""
-    end_offset: int
-    """The partition's high watermark."""
+    last_stable_offset: int
+    """The offset at which read_committed readers stop."""
+    high_watermark: int
     transactional_id: str | None
     """Id of the transaction that blocks readers; None if a different application has opened it."""
 
     @property
-    def records(self) -> int:
+    def blocked_offsets(self) -> int:
         """Number of blocked offsets, including those of markers and aborted records."""
-        return self.end_offset - self.stable_offset
+        return self.high_watermark - self.last_stable_offset
 
 
 def _blocked_partition(
@@ -135,14 +134,14 @@ def _blocked_partition(
     return BlockedPartition(
         topic=topic_partition.topic,
         partition=topic_partition.partition,
-        stable_offset=start,
-        end_offset=max(start, end),
+        last_stable_offset=start,
+        high_watermark=max(start, end),
         transactional_id=own_ids.get(producer_id),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
+class TransactionOverview:
     """The open transactions under a prefix, and the partitions in which they block readers."""
 
     transactions: tuple[OpenTransactionView, ...]

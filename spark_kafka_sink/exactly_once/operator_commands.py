@@ -17,7 +17,7 @@ from spark_kafka_sink.exactly_once.open_transactions import (
     DecisionStatus,
     OpenTransactions,
     OpenTransactionView,
-    Overview,
+    TransactionOverview,
 )
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done
 from spark_kafka_sink.exactly_once.steps.end_transactions import (
@@ -133,7 +133,7 @@ class TransactionOperator:
         self._config = config
         self._prefix = config.exactly_once.transactional_id_prefix
 
-    def overview(self) -> Overview:
+    def overview(self) -> TransactionOverview:
         """Return the open transactions and the partitions that they block.
 
         Raises:
@@ -143,7 +143,7 @@ class TransactionOperator:
             views = transactions.views(scope_client.log.read_and_await_markers)
             partitions = tuple(transactions.blocked_partitions(views))
             now_ms = scope_client.timer.wall_ms()
-        return Overview(transactions=tuple(views), partitions=partitions, now_ms=now_ms)
+        return TransactionOverview(transactions=tuple(views), partitions=partitions, now_ms=now_ms)
 
     def records(self) -> dict[str, DecisionRecord]:
         """Return the latest record of each scope with the prefix; the keys are the drivers' ids."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 
-_LISTED: Final = 100_000
+_MAX_LISTED_PARTITIONS: Final = 100_000
 """Maximum number of partitions that a decision lists, for all tasks together: 3 MB of JSON, which
 the driver appends in one transaction of a few seconds. One partition per task is enough to
 determine the fate of its transaction.
@@ -69,9 +69,9 @@ class TaskTransaction:
     """transaction.timeout.ms: age in milliseconds at which the broker aborts the transaction."""
     partitions: tuple[PartitionRange, ...] = ()
     """The partitions, sorted by topic and number, without duplicates."""
-    unnamed_partitions: int = 0
+    unlisted_partitions: int = 0
     """Number of partitions that are not listed because the decision would be too large."""
-    unnamed_records: int = 0
+    unlisted_records: int = 0
     """Number of records in the partitions that are not listed."""
 
     @property
@@ -82,7 +82,7 @@ class TaskTransaction:
     @property
     def records(self) -> int:
         """Number of records in all partitions."""
-        return sum(partition.records for partition in self.partitions) + self.unnamed_records
+        return sum(partition.records for partition in self.partitions) + self.unlisted_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +127,7 @@ def ids_of(tasks: Iterable[TaskTransaction]) -> list[str]:
 
 def max_listed_partitions(tasks: int) -> int:
     """Return the maximum number of partitions per task that a decision lists."""
-    return max(1, _LISTED // max(1, tasks))
+    return max(1, _MAX_LISTED_PARTITIONS // max(1, tasks))
 
 
 def rows_of(results: Sequence[TaskResult]) -> int | None:

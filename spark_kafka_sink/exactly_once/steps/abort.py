@@ -13,7 +13,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitSt
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, ScopeState, state_of
 from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.exactly_once.steps.orphans import (
-    Aborted,
+    AbortResult,
     abort_listed_orphans,
     abort_orphans,
     abort_own,
@@ -57,11 +57,13 @@ def abort_undecided(
     """
     given_up = nonces | nonces_of(tasks)
     aborted = abort_own(scope_client, tasks, ids_of(tasks))
-    aborted += _abort_unfinished(scope_client, given_up) if given_up else Aborted(problem=_UNKNOWN)
+    aborted += (
+        _abort_unfinished(scope_client, given_up) if given_up else AbortResult(problem=_UNKNOWN)
+    )
     return _outcome(CommitStatus.ABORTED, batch, aborted)
 
 
-def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> Aborted:
+def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> AbortResult:
     """Abort the open and future transactions of tasks that have not sent a commit message.
 
     The nonces may come from a planning file that another driver has since replaced, or from an
@@ -72,9 +74,9 @@ def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> Abor
         scope_client.create_abort_flags(nonces)
         records = scope_client.log.read_and_await_markers()
     except KafkaProdError as error:
-        return Aborted(problem=error.message)
+        return AbortResult(problem=error.message)
     if scope_client.log.is_deciding():
-        return Aborted(problem=_DECIDING)
+        return AbortResult(problem=_DECIDING)
     record = records.latest(scope_client.scope)
     return abort_listed_orphans(scope_client, state_of(record), nonces)
 
@@ -107,8 +109,8 @@ def abort_batch(
     if isinstance(logged, NoDecision) and scope_client.scope.kind is ScopeKind.RUN:
         descriptions = _described_again(scope_client, tasks, descriptions)
         if _is_finished_run(scope_client, tasks, descriptions):
-            return _outcome(CommitStatus.ALREADY_WRITTEN, write.batch, Aborted())
-    state, torn = _settle(scope_client, owner, record, write)
+            return _outcome(CommitStatus.ALREADY_WRITTEN, write.batch, AbortResult())
+    state, torn = _roll_forward_or_give_up(scope_client, owner, record, write)
     if torn is not None:
         return _abort_after_torn(scope_client, write, tasks, logged, torn)
     own_ids = ids_of(tasks)
@@ -122,10 +124,10 @@ def abort_batch(
     if status is CommitStatus.ABORTED or not decision_rules.is_superseded(logged, own_ids):
         return outcome
     descriptions = _described_again(scope_client, tasks, descriptions)
-    return replace(outcome, superseded=not is_any_committed(tasks, descriptions))
+    return replace(outcome, is_superseded=not is_any_committed(tasks, descriptions))
 
 
-def _settle(
+def _roll_forward_or_give_up(
     scope_client: ScopeClient,
     owner: TransactionalProducer,
     record: DecisionRecord | None,
@@ -180,12 +182,12 @@ def _abort_after_torn(
         scope_client.create_abort_flags(write.nonces)
         record = scope_client.log.read_and_await_markers().latest(scope_client.scope)
     except KafkaProdError as error:
-        aborted = Aborted(problem=error.message)
+        aborted = AbortResult(problem=error.message)
     else:
         if record is None or record.state != logged:  # commit() has decided the batch meanwhile.
             return abort_batch(scope_client, write, tasks)
         if scope_client.log.is_deciding():
-            aborted = Aborted(problem=_DECIDING)
+            aborted = AbortResult(problem=_DECIDING)
         else:
             own_ids = decision_rules.never_decided(logged, ids_of(tasks))
             aborted = abort_own(scope_client, tasks, own_ids)
@@ -236,9 +238,9 @@ def _finish_without_fence(
         scope_client, tasks, descriptions
     ):
         outcome = _outcome(CommitStatus.ALREADY_WRITTEN, write.batch, orphans)
-        superseded = bool(tasks) and not is_any_committed(tasks, descriptions)
-        return replace(outcome, superseded=superseded)
-    ended = Aborted(ended=frozenset(ids_of(tasks)))
+        is_superseded = bool(tasks) and not is_any_committed(tasks, descriptions)
+        return replace(outcome, is_superseded=is_superseded)
+    ended = AbortResult(ended=frozenset(ids_of(tasks)))
     return _outcome(CommitStatus.ABORTED, write.batch, ended + orphans)
 
 
@@ -254,7 +256,7 @@ def _is_finished_run(
     return scope_client.scope.kind is ScopeKind.RUN and is_any_committed(tasks, descriptions)
 
 
-def _outcome(status: CommitStatus, batch: str, aborted: Aborted) -> CommitOutcome:
+def _outcome(status: CommitStatus, batch: str, aborted: AbortResult) -> CommitOutcome:
     return CommitOutcome(
         status=status,
         batch=batch,

@@ -173,7 +173,7 @@ def _already_done(
     tasks: Sequence[TaskTransaction],
 ) -> CommitOutcome:
     own_ids = ids_of(tasks)
-    superseded = decision_rules.is_superseded(rolled or state, own_ids) and _is_uncommitted(
+    is_superseded = decision_rules.is_superseded(rolled or state, own_ids) and _is_uncommitted(
         scope_client, tasks
     )
     aborted = abort_own(scope_client, tasks, decision_rules.never_decided(rolled or state, own_ids))
@@ -184,7 +184,7 @@ def _already_done(
         transactions=0 if record is None else record.transactions,
         records=0 if record is None else record.records,
         aborted=len(aborted.ended),
-        superseded=superseded,
+        is_superseded=is_superseded,
     )
 
 

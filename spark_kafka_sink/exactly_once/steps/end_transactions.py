@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
-REPORT_INTERVAL_S: Final = 5.0
+PENDING_LOG_INTERVAL_S: Final = 5.0
 """Seconds between log messages about pending EndTxn requests, and the time limit in seconds for
 describing the transactions.
 """
@@ -44,7 +44,7 @@ def commit_decision(scope_client: ScopeClient, decided: DecidedBatch) -> tuple[F
         KafkaProdError: a coordinator rejects the request, or the login fails; the decision remains
             valid, and the next driver retries.
     """
-    return _resolve_fates(scope_client, decided, _end_all(scope_client, decided))
+    return _resolve_fates(scope_client, decided, _commit_all(scope_client, decided))
 
 
 def final_fates(
@@ -132,7 +132,7 @@ def _resolve_fates(
     return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
 
 
-def _end_all(scope_client: ScopeClient, decided: DecidedBatch) -> dict[str, int]:
+def _commit_all(scope_client: ScopeClient, decided: DecidedBatch) -> dict[str, int]:
     """Commit all transactions, and return the final error code for each transactional id."""
     waiting = {
         transaction.transactional_id: transaction.transaction
@@ -141,7 +141,7 @@ def _end_all(scope_client: ScopeClient, decided: DecidedBatch) -> dict[str, int]
     codes: dict[str, int] = dict.fromkeys(waiting, int(ClientErrorCode.not_sent))
     is_failing = False
     while waiting:
-        deadline = scope_client.timer.now() + REPORT_INTERVAL_S
+        deadline = scope_client.timer.now() + PENDING_LOG_INTERVAL_S
         try:
             responses = scope_client.commit(list(waiting.values()), deadline)
         except KafkaProdError as error:
@@ -165,11 +165,13 @@ def _end_all(scope_client: ScopeClient, decided: DecidedBatch) -> dict[str, int]
                 del waiting[name]
                 is_failing = False
         if waiting:
-            _report(scope_client, decided, {name: codes[name] for name in waiting})
+            _log_pending(scope_client, decided, {name: codes[name] for name in waiting})
     return codes
 
 
-def _report(scope_client: ScopeClient, decided: DecidedBatch, waiting: Mapping[str, int]) -> None:
+def _log_pending(
+    scope_client: ScopeClient, decided: DecidedBatch, waiting: Mapping[str, int]
+) -> None:
     errors = Counter(error_name(code) for code in waiting.values())
     _LOG.warning(
         "batch %s of %s is decided, but EndTxn has not succeeded for %d of %d transactions "
@@ -191,7 +193,7 @@ def _descriptions(
     scope_client: ScopeClient, names: list[str], deadline: float | None
 ) -> Mapping[str, TransactionDescription]:
     """Return the descriptions of transactions that may be lost; empty if unavailable."""
-    limit = scope_client.timer.now() + REPORT_INTERVAL_S
+    limit = scope_client.timer.now() + PENDING_LOG_INTERVAL_S
     try:
         return (
             scope_client.describe(names, limit if deadline is None else min(limit, deadline)) or {}

@@ -65,7 +65,7 @@ def _fate_from_code(
     outcome = end_txn_outcome(code)
     if outcome is EndOutcome.COMMITTED:
         return Fate.COMMITTED
-    if outcome is EndOutcome.TORN:
+    if outcome is EndOutcome.LOST:
         return Fate.LOST
     if description is None or description.producer_id != task.transaction.producer_id:
         return Fate.UNKNOWN

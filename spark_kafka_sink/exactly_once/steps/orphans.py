@@ -98,7 +98,7 @@ def _is_older(candidate: OrphanCandidate, batch: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aborted:
+class AbortResult:
     """The result of an attempt to abort transactions."""
 
     ended: frozenset[str] = frozenset()
@@ -108,10 +108,10 @@ class Aborted:
     problem: str = ""
     """Why other transactions, with unknown ids, might be open; empty if no others can be open."""
 
-    def __add__(self, later: Aborted) -> Aborted:
+    def __add__(self, later: AbortResult) -> AbortResult:
         """Combine the results of two attempts."""
         ended = self.ended | later.ended
-        return Aborted(
+        return AbortResult(
             ended=ended,
             left_open=(self.left_open | later.left_open) - ended,
             problem=later.problem or self.problem,
@@ -120,11 +120,11 @@ class Aborted:
 
 def abort_own(
     scope_client: ScopeClient, tasks: Iterable[TaskTransaction], allowed: Collection[str]
-) -> Aborted:
+) -> AbortResult:
     """Abort the tasks' transactions whose ids are in `allowed`."""
     transactions = [task.transaction for task in tasks if task.transactional_id in allowed]
     if not transactions:
-        return Aborted()
+        return AbortResult()
     try:
         deadline = scope_client.timer.deadline_in(ABORT_TIMEOUT_S)
         return _result(scope_client.admin.end(transactions, commit=False, deadline=deadline))
@@ -134,14 +134,14 @@ def abort_own(
             plural(len(transactions), "transaction"),
             error,
         )
-        return Aborted(
+        return AbortResult(
             left_open=frozenset(transaction.transactional_id for transaction in transactions)
         )
 
 
 def abort_orphans(
     scope_client: ScopeClient, state: ScopeState, given_up: frozenset[str] = frozenset()
-) -> Aborted:
+) -> AbortResult:
     """Abort the scope's open transactions that are orphans.
 
     Args:
@@ -153,18 +153,20 @@ def abort_orphans(
         scope_client.create_abort_flags(given_up)
     except KafkaProdError as error:
         _LOG.warning("delayed tasks may still begin transactions: %s", error)
-        return abort_listed_orphans(scope_client, state, given_up) + Aborted(problem=error.message)
+        return abort_listed_orphans(scope_client, state, given_up) + AbortResult(
+            problem=error.message
+        )
     return abort_listed_orphans(scope_client, state, given_up)
 
 
 def abort_listed_orphans(
     scope_client: ScopeClient, state: ScopeState, given_up: frozenset[str]
-) -> Aborted:
+) -> AbortResult:
     """Abort orphans until no more are listed.
 
     One listing is not enough, because coordinators may move while the transactions are listed.
     """
-    aborted = Aborted()
+    aborted = AbortResult()
     try:
         while (
             orphans := _orphans(scope_client, state, given_up) - aborted.ended - aborted.left_open
@@ -173,12 +175,12 @@ def abort_listed_orphans(
             aborted += _result(scope_client.admin.fence(orphans, deadline))
     except UnsupportedApiError as error:
         _LOG.debug("transactions of lost attempts cannot be listed: %s", error)
-        return aborted + Aborted(problem="brokers before Kafka 3.0 do not list transactions")
+        return aborted + AbortResult(problem="brokers before Kafka 3.0 do not list transactions")
     except KafkaProdError as error:
         _LOG.warning(
             "transactions of lost attempts could not be aborted and may block readers: %s", error
         )
-        return aborted + Aborted(problem=error.message)
+        return aborted + AbortResult(problem=error.message)
     return aborted
 
 
@@ -222,7 +224,7 @@ def _warn_of_others(
         )
 
 
-def _result(codes: Mapping[str, int]) -> Aborted:
+def _result(codes: Mapping[str, int]) -> AbortResult:
     still_open = {name: error_name(code) for name, code in codes.items() if not is_ended(code)}
     if still_open:
         name, error = next(iter(still_open.items()))
@@ -232,4 +234,4 @@ def _result(codes: Mapping[str, int]) -> Aborted:
             name,
             error,
         )
-    return Aborted(ended=frozenset(codes.keys() - still_open), left_open=frozenset(still_open))
+    return AbortResult(ended=frozenset(codes.keys() - still_open), left_open=frozenset(still_open))

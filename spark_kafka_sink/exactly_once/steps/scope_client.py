@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ConfigError, FencedError, TransactionError
-from spark_kafka_sink.common.recreated_topics import check_current
+from spark_kafka_sink.common.recreated_topics import check_topic_ids
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome, is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
@@ -126,7 +126,7 @@ class ScopeClient:
             flag = abort_flag_id(self.scope, nonce)
             self.admin.init_producer_id(flag, DRIVER_TIMEOUT_MS, deadline)
 
-    def check_describes_producers(self) -> None:
+    def check_can_describe_producers(self) -> None:
         """Raise a ConfigError if the decision log's leader is too old for atomicBatch."""
         log = TopicPartition(self._config.exactly_once.decision_log_topic, 0)
         try:
@@ -161,7 +161,7 @@ class ScopeClient:
                         "deliveryGuarantee=at-least-once.",
                     ) from error
 
-    def check_topics(self, written: Sequence[WrittenTopic]) -> None:
+    def check_not_recreated(self, written: Sequence[WrittenTopic]) -> None:
         """Raise a DeliveryError if a topic was deleted or recreated after a task had written to it.
 
         The task's transaction can still be committed, although its records are lost.
@@ -175,7 +175,7 @@ class ScopeClient:
         while None in current.values() and self.timer.now() < deadline:
             self.client.pause(_TOPIC_PAUSE_S, None)
             current = TopicAdmin(self.client).ids(names, self.timer.deadline)
-        check_current(written, current)
+        check_topic_ids(written, current)
 
     def check_committable(
         self, transactions: Sequence[TaskTransaction], seconds: float | None = None

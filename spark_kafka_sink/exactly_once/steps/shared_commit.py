@@ -57,7 +57,7 @@ def begin_shared(
     state = recover_scope(scope_client, lambda _: reset, create=True)
     if scope_client.scope.kind is not ScopeKind.STREAM and not isinstance(state, NoDecision):
         return state, None
-    scope_client.check_describes_producers()
+    scope_client.check_can_describe_producers()
     shared = scope_client.fence(timeout_ms)
     return recover_scope(scope_client, lambda _: reset), shared
 
@@ -124,7 +124,7 @@ def abort_shared(
         status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
         batch=batch,
         aborted=0 if is_written else 1,
-        superseded=is_written and _is_aborted(scope_client, results),
+        is_superseded=is_written and _is_aborted(scope_client, results),
     )
 
 
@@ -152,7 +152,7 @@ def _commit(
     if isinstance(step, decision_rules.AlreadyDone):
         _try_abort(scope_client, shared)
         outcome = _outcome(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
-        return replace(outcome, superseded=bool(owners))
+        return replace(outcome, is_superseded=bool(owners))
     assert isinstance(step, decision_rules.Decide)
 
     def check() -> None:
@@ -192,7 +192,7 @@ def _fenced(
     )
     if decision_rules.is_written(state, write):
         outcome = _outcome(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
-        return replace(outcome, superseded=_is_aborted(scope_client, results))
+        return replace(outcome, is_superseded=_is_aborted(scope_client, results))
     raise errors.TransactionError(
         f"the transaction of batch {write.batch} of {scope_client.scope} ended before it could be "
         "committed, and none of its rows are visible: transaction.timeout.ms has passed, or a "

@@ -75,8 +75,8 @@ def _lines(decided: DecidedBatch, fates: tuple[Fate, ...]) -> Iterator[str]:
         yield f"{fate.value}: {task.transactional_id}, {plural(task.records, 'record')}"
         if fate is not Fate.COMMITTED:
             yield from (f"  {partition}" for partition in task.partitions)
-            if task.unnamed_partitions:
+            if task.unlisted_partitions:
                 yield (
-                    f"  and {plural(task.unnamed_partitions, 'more partition')}: "
-                    f"{plural(task.unnamed_records, 'record')}"
+                    f"  and {plural(task.unlisted_partitions, 'more partition')}: "
+                    f"{plural(task.unlisted_records, 'record')}"
                 )

@@ -167,7 +167,7 @@ class ExactlyOnceCompletion(WriteCompletion):
 
         If another run has written the batch, the tasks count as having skipped it.
         """
-        if outcome.superseded:
+        if outcome.is_superseded:
             report = _without_counters(report)
         theirs = outcome.status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
         transactions = transactions_of(results, self.config.report_tasks) if theirs else ()

@@ -41,8 +41,8 @@ class ExactlyOncePlan:
     """Unique to this planning, so that two attempts never share a transactional id."""
     state: ScopeStateOf[TaskTransaction]
     """State of the scope, as read from the decision log."""
-    is_followed: bool = False
-    """See `BatchWrite.is_followed`."""
+    has_later_batch: bool = False
+    """See `BatchWrite.has_later_batch`."""
     timeout_ms: int
     """The transaction.timeout.ms of each task's transaction."""
     reset: bool = False
@@ -71,7 +71,7 @@ class ExactlyOncePlan:
             reset_batch=self.reset_batch,
             is_single_batch=single,
             run=run_id,
-            is_followed=self.is_followed,
+            has_later_batch=self.has_later_batch,
             nonces=frozenset((self.nonce,)),
         )
         verdict = batch_verdict(self.state, write)

@@ -151,7 +151,7 @@ def _plan(config: SinkConfig, scope: Scope) -> ExactlyOncePlan:
         scope=scope,
         nonce=new_nonce(),
         state=state,
-        is_followed=is_written and committer.is_followed(),
+        has_later_batch=is_written and committer.has_later_batch(),
         timeout_ms=timeout_ms,
         shared=shared,
         reset=options.reset_transactional_state,

@@ -88,15 +88,15 @@ def _result_of(message: TransactionCommitMessage, max_partitions: int) -> TaskRe
     written = np.flatnonzero(persisted)
     if result.shared is not None:
         max_partitions = len(written)
-    # If the offset is unknown, the transaction's outcome cannot be read from the topic later.
+    # If the offset is unknown, the transaction's fate cannot be read from the topic later.
     unclear = columns.column("last_offset")[written] == UNKNOWN
     order = written[np.argsort(unclear, kind="stable")]
-    named, unnamed = np.sort(order[:max_partitions]), order[max_partitions:]
+    listed, unlisted = np.sort(order[:max_partitions]), order[max_partitions:]
     transaction = replace(
         result.transaction,
-        partitions=tuple(_range(part) for part in columns.select(named).to_reports()),
-        unnamed_partitions=len(unnamed),
-        unnamed_records=int(persisted[unnamed].sum()),
+        partitions=tuple(_range(part) for part in columns.select(listed).to_reports()),
+        unlisted_partitions=len(unlisted),
+        unlisted_records=int(persisted[unlisted].sum()),
     )
     return replace(result, transaction=transaction)
 

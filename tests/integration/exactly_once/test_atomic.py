@@ -211,7 +211,7 @@ def test_batch_that_another_driver_has_decided(query: Writes, ending: str) -> No
             outcome = batch.commit(results)
         else:
             outcome = query.committer.abort_shared("0", results, batch.shared, complete=True)
-        assert (outcome.status, outcome.superseded) == (CommitStatus.ALREADY_WRITTEN, True)
+        assert (outcome.status, outcome.is_superseded) == (CommitStatus.ALREADY_WRITTEN, True)
     assert query.visible() == rows_of("0")
 
 

@@ -380,7 +380,7 @@ def test_abort_while_a_commit_finishes(query: Writes, kind: ScopeKind) -> None:
 
     with stepped_client(write, "before fence", commit) as scope_client:
         outcome = abort_batch(scope_client, batch_write, tasks)
-    assert (outcome.status, outcome.superseded) == (CommitStatus.ALREADY_WRITTEN, False)
+    assert (outcome.status, outcome.is_superseded) == (CommitStatus.ALREADY_WRITTEN, False)
     assert write.visible() == rows_of(batch)
 
 

@@ -107,7 +107,7 @@ def check_responses(query: Writes, version: TransactionVersion, after_timeout: i
         coordinator.await_aborted(timed_out)
         code = coordinator.end(timed_out, commit=True)
         assert code == after_timeout
-        assert end_txn_outcome(code) in {EndOutcome.TORN, EndOutcome.FENCED}
+        assert end_txn_outcome(code) in {EndOutcome.LOST, EndOutcome.FENCED}
 
 
 def test_transactions_v2(v2_query: Writes) -> None:

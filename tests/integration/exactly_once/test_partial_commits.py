@@ -127,7 +127,7 @@ def test_commit_continues_while_abort_finds_a_torn_batch(query: Writes) -> None:
 
     with stepped_client(reset, "before torn", commit) as scope_client:
         outcome = abort_batch(scope_client, batch_write, tasks)
-    assert (outcome.status, outcome.superseded) == (CommitStatus.ALREADY_WRITTEN, False)
+    assert (outcome.status, outcome.is_superseded) == (CommitStatus.ALREADY_WRITTEN, False)
     assert query.visible() - before == rows_of("0")
 
 

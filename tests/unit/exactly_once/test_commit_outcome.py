@@ -10,7 +10,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
     ("code", "outcome"),
     [
         (0, EndOutcome.COMMITTED),
-        (48, EndOutcome.TORN),
+        (48, EndOutcome.LOST),
         (90, EndOutcome.FENCED),
         (47, EndOutcome.FENCED),
         (49, EndOutcome.FENCED),

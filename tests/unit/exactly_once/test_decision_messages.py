@@ -101,14 +101,14 @@ def test_batch_is_followed_by_a_higher_number_of_foreach_batch(
     name = "1" if isinstance(later, NoDecision) else later.batch
     record = DecisionRecord(state=later, at_ms=1, transactions=0, records=0)
     log = read(messages_of(Scope.batch("orders", name, target), record))
-    assert log.is_followed(Scope.batch("orders", batch_id, target)) is expected
+    assert log.has_later_batch(Scope.batch("orders", batch_id, target)) is expected
     for other in (
         Scope.batch("order", batch_id, target),
         Scope.batch("orders", batch_id, WriteDestination(topic="b")),
         Scope.batch("orders", batch_id, WriteDestination(topic="a", name="late")),
         Scope.stream("orders"),
     ):
-        assert not log.is_followed(other)
+        assert not log.has_later_batch(other)
 
 
 @settings(max_examples=30, deadline=None)

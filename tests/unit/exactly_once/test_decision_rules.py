@@ -167,7 +167,7 @@ TABLE: tuple[tuple[str, str, NoDecision | Done, BatchWrite], ...] = (
         "a batch of foreachBatch",
         "a later batch, and no query id",
         FUNCTION,
-        replace(job(rows=10), run="s", nonces=frozenset({"m"}), is_followed=True),
+        replace(job(rows=10), run="s", nonces=frozenset({"m"}), has_later_batch=True),
     ),
     (
         "plannings given up by abort()",
@@ -389,7 +389,7 @@ def test_batch_before_the_latest_of_an_unknown_query_is_rejected(
     """A restarted query repeats only its latest batch; None rows are confirmed by an operator."""
     state = Done(written_by, "7", rows=rows, plannings=(Planning("r", "n"),))
     latest = replace(job(query), run=run, nonces=frozenset({"m"}))
-    earlier = replace(latest, is_followed=True)
+    earlier = replace(latest, has_later_batch=True)
     assert batch_verdict(state, earlier) is verdict
     if verdict is BatchRejection.EARLIER_BATCH:
         assert batch_verdict(state, latest) is BatchVerdict.SKIP

@@ -34,9 +34,11 @@ def test_transaction_counts_the_records_of_its_partitions() -> None:
     assert TASK.transactional_id == "orders/run/1/2/3/4"
 
 
-def test_unnamed_partitions_are_counted() -> None:
+def test_unlisted_partitions_are_counted() -> None:
     named = TASK.partitions[:1]
-    assert replace(TASK, partitions=named, unnamed_partitions=1, unnamed_records=2).records == 5_212
+    assert (
+        replace(TASK, partitions=named, unlisted_partitions=1, unlisted_records=2).records == 5_212
+    )
 
 
 def test_decision_names_all_partitions_of_few_tasks_and_some_of_many() -> None:

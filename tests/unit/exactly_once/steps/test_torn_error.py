@@ -18,7 +18,7 @@ FIRST, SECOND = (transaction.transactional_id for transaction in DECIDED.transac
 def test_unnamed_partitions_are_counted() -> None:
     first, second = DECIDED.transactions
     some = replace(
-        second, partitions=second.partitions[:1], unnamed_partitions=1, unnamed_records=10
+        second, partitions=second.partitions[:1], unlisted_partitions=1, unlisted_records=10
     )
     many = replace(DECIDED, transactions=(first, some))
     details = torn_error(ORDERS, many, (Fate.COMMITTED, Fate.LOST)).details

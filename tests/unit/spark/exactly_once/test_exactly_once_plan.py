@@ -71,7 +71,7 @@ def test_batch_is_written_once() -> None:
 def test_earlier_batch_of_an_unknown_query_is_rejected() -> None:
     scope = Scope.batch("orders", "7")
     latest = _plan(Done(None, "7", rows=10), scope)
-    earlier = replace(latest, is_followed=True)
+    earlier = replace(latest, has_later_batch=True)
     assert not latest.must_write(None, "7", "session")
     assert not earlier.must_write(None, "7")
     with pytest.raises(TransactionError, match="this batchId and a later one") as caught:

@@ -75,7 +75,7 @@ def test_transactions_partitions_match_the_report(pickled: bool) -> None:
     result, nothing = results_of([message, empty])
     assert result.transaction is not None
     assert result.transaction.partitions == RANGES
-    assert result.transaction.unnamed_partitions == 0
+    assert result.transaction.unlisted_partitions == 0
     assert nothing is EMPTY
 
 
@@ -85,7 +85,7 @@ def test_some_partitions_are_named_for_many_tasks() -> None:
     transaction = results[0].transaction
     assert transaction is not None
     assert transaction.partitions == RANGES[:100]
-    assert transaction.unnamed_partitions == len(RANGES) - 100
+    assert transaction.unlisted_partitions == len(RANGES) - 100
     assert transaction.records == sum(partition.records for partition in RANGES)
 
 
@@ -116,7 +116,7 @@ def test_partitions_with_findable_markers_are_named_first(
     (result,) = results_of([TransactionCommitMessage(report, WRITTEN, "nonce")])
     assert result.transaction is not None
     assert [partition.last_offset for partition in result.transaction.partitions] == [7]
-    assert result.transaction.unnamed_partitions == result.transaction.unnamed_records == 1
+    assert result.transaction.unlisted_partitions == result.transaction.unlisted_records == 1
 
 
 def test_report_has_transactions_for_as_many_tasks_as_lines() -> None:
