@@ -91,7 +91,7 @@ def records_table(records: Mapping[str, DecisionRecord]) -> Table:
             scope,
             "" if isinstance(record.state, NoDecision) else record.state.batch,
             _status(record),
-            "" if isinstance(record.state, NoDecision) else record.state.query or "",
+            "" if isinstance(record.state, NoDecision) else record.state.query_id or "",
             _utc_time(record.at_ms),
             f"{record.transactions:,}",
             f"{record.records:,}",

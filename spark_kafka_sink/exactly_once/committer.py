@@ -149,9 +149,9 @@ class BatchCommitter:
         with connected_scope_client(self._config, self._scope) as scope_client:
             if not abort_needs_fence(complete=complete):
                 return abort_undecided(scope_client, batch, transactions, _nonces(nonce))
-            query = results[0].query_id if results else None
+            query_id = results[0].query_id if results else None
             return abort_batch(
-                scope_client, self._batch_write(query, batch, results, nonce), transactions
+                scope_client, self._batch_write(query_id, batch, results, nonce), transactions
             )
 
     def abort_shared(
@@ -172,17 +172,17 @@ class BatchCommitter:
             return shared_commit.abort_shared(scope_client, write, shared, batch, results)
 
     def _batch_write(
-        self, query: str | None, batch: str, results: Sequence[TaskResult], nonce: str | None
+        self, query_id: str | None, batch: str, results: Sequence[TaskResult], nonce: str | None
     ) -> BatchWrite:
         return BatchWrite(
-            query=query,
+            query_id=query_id,
             batch=batch,
             resets_state=self._reset,
             reset_batch=self._config.exactly_once.reset_batch,
             is_single_batch=self._scope.kind is not ScopeKind.STREAM,
             has_skipped=any(result.outcome is TaskOutcome.SKIPPED for result in results),
             nonces=nonces_of(_transactions(results)) | _nonces(nonce),
-            run=_run_of(results),
+            run_id=_run_of(results),
             rows=rows_of(results),
             topics=topics_of(results),
         )

@@ -147,12 +147,12 @@ def from_text(text: str) -> DecisionRecord:
 def _to_json(record: DecisionRecord) -> dict[str, object]:
     state = record.state
     if isinstance(state, NoDecision):
-        return {"type": "nothing", "at": record.at_ms, "given_up": state.given_up}
-    plannings = [[planning.run, planning.nonce] for planning in state.plannings]
+        return {"type": "nothing", "at": record.at_ms, "given_up": state.given_up_nonces}
+    plannings = [[planning.run_id, planning.nonce] for planning in state.plannings]
     common = {
-        "query": state.query,
+        "query": state.query_id,
         "batch": state.batch,
-        "retired": state.retired,
+        "retired": state.retired_query_ids,
         "at": record.at_ms,
         **({} if state.rows is None else {"rows": state.rows}),
         **({} if state.topics is None else {"topics": state.topics}),
@@ -160,7 +160,7 @@ def _to_json(record: DecisionRecord) -> dict[str, object]:
     }
     if isinstance(state, Done):
         counts = {"transactions": record.transactions, "records": record.records}
-        marks = {"given_up": state.given_up} if state.given_up else {}
+        marks = {"given_up": state.given_up_nonces} if state.given_up_nonces else {}
         return {"type": "done", **common, **counts, **marks}
     fates = {"fates": [fate.value for fate in record.fates]} if record.fates else {}
     transactions = [_transaction_to_json(transaction) for transaction in state.transactions]
@@ -192,18 +192,20 @@ def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
 
 def _from_json(fields: JsonObject) -> DecisionRecord:
     kind = fields.text("type")
-    given_up = _texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
+    given_up_nonces = _texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
     if kind == "nothing":
-        return DecisionRecord(state=NoDecision(given_up), at_ms=fields.number("at"))
-    query = text_or_none(fields.value("query"), "query")
+        return DecisionRecord(state=NoDecision(given_up_nonces), at_ms=fields.number("at"))
+    query_id = text_or_none(fields.value("query"), "query")
     batch, at_ms = fields.text("batch"), fields.number("at")
-    retired = tuple(text_or_none(value, "a query") for value in fields.array("retired"))
+    retired_query_ids = tuple(text_or_none(value, "a query") for value in fields.array("retired"))
     rows = fields.number("rows") if fields.has("rows") else None
     plannings = _plannings(fields.array("plannings")) if fields.has("plannings") else ()
     topics = _texts(fields.array("topics"), "a topic") if fields.has("topics") else None
     if kind == "done":
         return DecisionRecord(
-            state=Done(query, batch, retired, given_up, rows, plannings, topics),
+            state=Done(
+                query_id, batch, retired_query_ids, given_up_nonces, rows, plannings, topics
+            ),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
             records=fields.number("records"),
@@ -214,7 +216,7 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
     fates = tuple(_fate(value) for value in fields.array("fates")) if fields.has("fates") else ()
     if fates and len(fates) != len(transactions):
         raise malformed("the numbers of fates and transactions differ")
-    decided = Decided(query, batch, transactions, retired, rows, plannings, topics)
+    decided = Decided(query_id, batch, transactions, retired_query_ids, rows, plannings, topics)
     return DecisionRecord.of(decided, at_ms, fates)
 
 

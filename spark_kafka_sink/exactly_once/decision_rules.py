@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 _FIRST_BATCH = "0"
 MAX_GIVEN_UP = 100
-"""Maximum number of nonces in `given_up`; the oldest nonces are dropped. This assumes that the
+"""Maximum number of nonces in `given_up_nonces`; the oldest are dropped. This assumes that the
 commit() of a run that failed earlier is no longer active.
 """
 MAX_PLANNINGS = 20
@@ -71,14 +71,14 @@ drivers of one query run at the same time.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchWrite:
-    """One write of a batch, by a task or a driver. `query` is None outside of streams.
+    """One write of a batch, by a task or a driver. `query_id` is None outside of streams.
 
     `resets_state` is True if resetTransactionalState=true; if the option is a batch number instead,
     `reset_batch` is that number. `is_single_batch` is True if the scope has only one batch, as for
-    a batch job; in that case, `query` is set if foreachBatch writes the batch.
+    a batch job; in that case, `query_id` is set if foreachBatch writes the batch.
     """
 
-    query: str | None
+    query_id: str | None
     batch: str
     """Batch number of a stream; otherwise the name of the scope."""
     resets_state: bool = False
@@ -88,7 +88,7 @@ class BatchWrite:
     """True if tasks did not write their rows because planning had found the batch written."""
     nonces: frozenset[str] = frozenset()
     """Nonces of the tasks' plannings, usually one; empty if none is known."""
-    run: str | None = None
+    run_id: str | None = None
     """Run id of the query for a write in foreachBatch; None if unknown."""
     has_later_batch: bool = False
     """True if foreachBatch has written a batch with a higher number to the same destination.
@@ -104,9 +104,9 @@ class BatchWrite:
     @property
     def planning(self) -> Planning | None:
         """The planning that a decision records, or None outside of foreachBatch."""
-        if not self.is_single_batch or self.run is None or not self.nonces:
+        if not self.is_single_batch or self.run_id is None or not self.nonces:
             return None
-        return Planning(self.run, min(self.nonces))
+        return Planning(self.run_id, min(self.nonces))
 
 
 class BatchVerdict(Enum):
@@ -134,12 +134,12 @@ def batch_verdict(state: ScopeStateOf[T_co], write: BatchWrite) -> BatchVerdict 
     if write.is_single_batch:
         return _single_batch_verdict(state, write)
     if isinstance(state, NoDecision):
-        is_first = write.query is None or write.batch == _FIRST_BATCH
+        is_first = write.query_id is None or write.batch == _FIRST_BATCH
         is_expected = is_first or write.batch == write.reset_batch
         return BatchVerdict.WRITE if is_expected else BatchRejection.LOG_IS_EMPTY
-    if write.query in state.retired:
+    if write.query_id in state.retired_query_ids:
         return BatchRejection.RETIRED_QUERY
-    if state.query != write.query:
+    if state.query_id != write.query_id:
         return BatchVerdict.WRITE if replaces_query(state, write) else BatchRejection.OTHER_QUERY
     if state.batch == write.batch:
         return BatchRejection.OTHER_ROWS if _differ(state, write) else BatchVerdict.SKIP
@@ -161,7 +161,10 @@ def _single_batch_verdict(
     """
     if isinstance(state, NoDecision):
         return BatchVerdict.WRITE
-    is_of_another_query = state.query != write.query and None not in {state.query, write.query}
+    is_of_another_query = state.query_id != write.query_id and None not in {
+        state.query_id,
+        write.query_id,
+    }
     if is_of_another_query:
         return BatchRejection.OTHER_QUERYS_BATCH
     if _is_another_write(state.plannings, write):
@@ -178,8 +181,10 @@ def _is_earlier(state: Decided[T_co] | Done, write: BatchWrite) -> bool:
     write is probably that of another query with other rows. If the state has no row count, an
     operator has confirmed that the batch is written.
     """
-    is_unknown = None in {state.query, write.query}
-    return write.has_later_batch and write.run is not None and is_unknown and state.rows is not None
+    is_unknown = None in {state.query_id, write.query_id}
+    return (
+        write.has_later_batch and write.run_id is not None and is_unknown and state.rows is not None
+    )
 
 
 def _is_another_write(plannings: tuple[Planning, ...], write: BatchWrite) -> bool:
@@ -189,7 +194,8 @@ def _is_another_write(plannings: tuple[Planning, ...], write: BatchWrite) -> boo
     count cannot distinguish the two, and skipping a write that never happened would lose its rows.
     """
     return any(
-        planning.run == write.run and planning.nonce not in write.nonces for planning in plannings
+        planning.run_id == write.run_id and planning.nonce not in write.nonces
+        for planning in plannings
     )
 
 
@@ -212,14 +218,14 @@ def replaces_query(state: Decided[T_co] | Done, write: BatchWrite) -> bool:
     Only the first batch of a query that was never replaced can do so. Therefore, an option that
     remains set has no effect later.
     """
-    is_replaced = write.query in state.retired
-    is_first = write.query != state.query and write.batch == _FIRST_BATCH
+    is_replaced = write.query_id in state.retired_query_ids
+    is_first = write.query_id != state.query_id and write.batch == _FIRST_BATCH
     return write.resets_state and is_first and not is_replaced
 
 
 def is_same_batch(state: Decided[T_co] | Done, write: BatchWrite) -> bool:
     """Return True if the state is that of the batch to write, whichever run has written it."""
-    return write.is_single_batch or (state.query, state.batch) == (write.query, write.batch)
+    return write.is_single_batch or (state.query_id, state.batch) == (write.query_id, write.batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +294,7 @@ def next_commit_step(
         return AlreadyDone(_with_planning(state, write))
     if write.has_skipped:
         return RejectBatch(BatchRejection.SKIPPED)
-    if not write.nonces.isdisjoint(state.given_up):
+    if not write.nonces.isdisjoint(state.given_up_nonces):
         return RejectBatch(BatchRejection.GIVEN_UP)
     return Decide(_decided(state, write, transactions))
 
@@ -303,10 +309,10 @@ def next_abort_step(
     """
     if isinstance(state, Decided):
         return RollForward(state)
-    new = sorted(write.nonces.difference(state.given_up))
+    new = sorted(write.nonces.difference(state.given_up_nonces))
     if not new or batch_verdict(state, write) in _NOTHING_TO_MARK:
         return AbortTasks()
-    return GiveUp(replace(state, given_up=(*state.given_up, *new)[-MAX_GIVEN_UP:]))
+    return GiveUp(replace(state, given_up_nonces=(*state.given_up_nonces, *new)[-MAX_GIVEN_UP:]))
 
 
 def abort_needs_fence(*, complete: bool) -> bool:
@@ -339,12 +345,18 @@ def _with_planning(state: NoDecision | Done, write: BatchWrite) -> Done | None:
 def _decided(
     state: NoDecision | Done, write: BatchWrite, transactions: tuple[T_co, ...]
 ) -> Decided[T_co]:
-    retired = () if isinstance(state, NoDecision) else state.retired
-    if isinstance(state, Done) and state.query != write.query:
-        retired = (*retired, state.query)
+    retired_query_ids = () if isinstance(state, NoDecision) else state.retired_query_ids
+    if isinstance(state, Done) and state.query_id != write.query_id:
+        retired_query_ids = (*retired_query_ids, state.query_id)
     plannings = () if write.planning is None else (write.planning,)
     return Decided(
-        write.query, write.batch, transactions, retired, write.rows, plannings, write.topics
+        write.query_id,
+        write.batch,
+        transactions,
+        retired_query_ids,
+        write.rows,
+        plannings,
+        write.topics,
     )
 
 

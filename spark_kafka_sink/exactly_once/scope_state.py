@@ -32,7 +32,7 @@ class Planning:
     Plannings in different runs can belong to the same write, which is repeated in each run.
     """
 
-    run: str
+    run_id: str
     """Run id of the query; every start of the query gets a new run id."""
     nonce: str
 
@@ -41,7 +41,7 @@ class Planning:
 class NoDecision:
     """No batch has been decided yet."""
 
-    given_up: tuple[str, ...] = ()
+    given_up_nonces: tuple[str, ...] = ()
     """Nonces of plannings that abort() has given up since the last decision; these
     plannings are never decided.
     """
@@ -51,13 +51,13 @@ class NoDecision:
 class Decided(Generic[T_co]):
     """The batch consists of these transactions, all of which must be committed.
 
-    `query` is None for a batch job, whose scope has only one batch.
+    `query_id` is None for a batch job, whose scope has only one batch.
     """
 
-    query: str | None
+    query_id: str | None
     batch: str
     transactions: tuple[T_co, ...]
-    retired: tuple[str | None, ...] = ()
+    retired_query_ids: tuple[str | None, ...] = ()
     rows: int | None = None
     """Number of rows that Spark passed to the tasks, including dead letters and dropped rows; None
     if they were not counted.
@@ -79,9 +79,9 @@ class Decided(Generic[T_co]):
     def to_done(self) -> Done:
         """Return the state after every transaction of the decision is committed."""
         return Done(
-            self.query,
+            self.query_id,
             self.batch,
-            self.retired,
+            self.retired_query_ids,
             rows=self.rows,
             plannings=self.plannings,
             topics=self.topics,
@@ -92,10 +92,10 @@ class Decided(Generic[T_co]):
 class Done:
     """All rows of the batch are visible to read_committed consumers."""
 
-    query: str | None
+    query_id: str | None
     batch: str
-    retired: tuple[str | None, ...] = ()
-    given_up: tuple[str, ...] = ()
+    retired_query_ids: tuple[str | None, ...] = ()
+    given_up_nonces: tuple[str, ...] = ()
     """See `NoDecision`."""
     rows: int | None = None
     """See `Decided`."""

@@ -89,7 +89,7 @@ class Scenario:
         """Return the write of a driver that runs a batch."""
         who = self.runners[runner]
         return BatchWrite(
-            query=who.query,
+            query_id=who.query,
             batch=self.batch_name(runner, batch),
             resets_state=who.reset,
             is_single_batch=who.query is None or self.function,
@@ -231,7 +231,9 @@ class Rules:
     )
     end_txn_outcome: Callable[[int], commit_outcome.EndOutcome] = commit_outcome.end_txn_outcome
     is_orphan: Callable[[State, OrphanCandidate, frozenset[str]], bool] = (
-        lambda state, candidate, given_up: orphans.is_orphan(state, candidate, given_up=given_up)
+        lambda state, candidate, given_up: orphans.is_orphan(
+            state, candidate, given_up_nonces=given_up
+        )
     )
     attempt_in_id: bool = True
     """Each attempt has its own transactional ID."""
@@ -294,7 +296,7 @@ class Turn(NamedTuple):
         driver, scenario = self.driver, self.context.scenario
         batch_write = scenario.batch_write(self.number, driver.batch)
         if scenario.function:
-            return replace(batch_write, nonces=frozenset({driver.nonce}), run=driver.run)
+            return replace(batch_write, nonces=frozenset({driver.nonce}), run_id=driver.run)
         return (
             replace(batch_write, nonces=frozenset({driver.nonce})) if driver.ours else batch_write
         )
@@ -319,7 +321,7 @@ class Turn(NamedTuple):
         tail = f"/a{attempt}" if self.context.rules.attempt_in_id else ""
         driver = self.driver
         batch = self.context.scenario.rows_name(self.number, driver.batch)
-        return transaction(self.batch_write.query, batch, driver.nonce, partition, tail)
+        return transaction(self.batch_write.query_id, batch, driver.nonce, partition, tail)
 
     def orphans(self) -> tuple[Transaction, ...]:
         """Return the unfinished transactions that may be aborted, given the log that was read."""
@@ -398,7 +400,7 @@ def candidate_of(transaction: Transaction) -> OrphanCandidate:
     """Return the candidate for a transaction, with the properties contained in its ID."""
     return OrphanCandidate(
         transactional_id=transaction.name,
-        query=transaction.query,
+        query_id=transaction.query,
         batch=transaction.batch.partition(WRITE)[0],
         nonce=transaction.nonce,
     )

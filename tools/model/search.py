@@ -82,8 +82,8 @@ def _promised(scenario: Scenario, world: World) -> Iterator[tuple[str | None, st
         for batch in range(world.spark[runner.checkpoint]):
             yield runner.query, scenario.rows_name(index, batch), batch
     if isinstance(world.log, Done) and not scenario.function:
-        number = 0 if world.log.query is None else int(world.log.batch)
-        yield world.log.query, world.log.batch, number
+        number = 0 if world.log.query_id is None else int(world.log.batch)
+        yield world.log.query_id, world.log.batch, number
 
 
 def _harmed(world: World) -> str | None:
@@ -252,7 +252,11 @@ def _deciding(
 
 
 def _same_query(state: State, batch_write: BatchWrite) -> BatchWrite:
-    return batch_write if isinstance(state, NoDecision) else replace(batch_write, query=state.query)
+    return (
+        batch_write
+        if isinstance(state, NoDecision)
+        else replace(batch_write, query_id=state.query_id)
+    )
 
 
 def _commits_any_query(
@@ -260,14 +264,16 @@ def _commits_any_query(
 ) -> CommitStep:
     step = next_commit_step(state, _same_query(state, batch_write), ours)
     return (
-        Decide(replace(step.decided, query=batch_write.query)) if isinstance(step, Decide) else step
+        Decide(replace(step.decided, query_id=batch_write.query_id))
+        if isinstance(step, Decide)
+        else step
     )
 
 
 def _without_retired(state: State) -> State:
     if isinstance(state, Done):
-        return Done(state.query, state.batch)
-    return replace(state, retired=()) if isinstance(state, Decided) else state
+        return Done(state.query_id, state.batch)
+    return replace(state, retired_query_ids=()) if isinstance(state, Decided) else state
 
 
 def _fenced_is_committed(code: int) -> EndOutcome:
@@ -317,7 +323,7 @@ PLANTED = (
         Rules(
             batch_verdict=lambda _, __: BatchVerdict.WRITE,
             commit_step=lambda _, batch_write, ours: Decide(
-                Decided(batch_write.query, batch_write.batch, ours)
+                Decided(batch_write.query_id, batch_write.batch, ours)
             ),
         ),
         _DIES,
@@ -382,7 +388,7 @@ PLANTED = (
     ),
     Planted(
         "writes of a function not distinguished",
-        _deciding(batch_write=lambda _, batch_write: replace(batch_write, run=None)),
+        _deciding(batch_write=lambda _, batch_write: replace(batch_write, run_id=None)),
         _FUNCTION,
         "LOST",
     ),

@@ -50,7 +50,7 @@ def start(turn: Turn) -> Successors:
     driver = Driver(Pc.PLAN_READ, batch=batch)
     if scenario.function:
         runs = {driver.run for driver in world.drivers} | {
-            planning.run for planning in world.plannings
+            planning.run_id for planning in world.plannings
         }
         driver = driver._replace(run=_unused(f"r{turn.number + 1}", runs))
     return [(f"is started with batch {batch}", turn.put(driver))]

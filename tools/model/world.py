@@ -272,12 +272,12 @@ def describe_log(state: State) -> str:
     if isinstance(state, NoDecision):
         return f"nothing{_marks(state)}"
     if isinstance(state, Done):
-        return f"done {state.query or 'job'}/{state.batch}{_marks(state)}"
+        return f"done {state.query_id or 'job'}/{state.batch}{_marks(state)}"
     return f"decided {' + '.join(sorted(state.transactional_ids)) or state.batch}"
 
 
 def _marks(state: NoDecision | Done) -> str:
-    return f", given up {' '.join(state.given_up)}" if state.given_up else ""
+    return f", given up {' '.join(state.given_up_nonces)}" if state.given_up_nonces else ""
 
 
 _IN_EPOCH = frozenset(
@@ -324,7 +324,9 @@ def normalised(world: World) -> World:
 
 def _without_dead_marks(world: World) -> World:
     """Drop the marks with nonces that no driver has."""
-    if not any(isinstance(state, NoDecision | Done) and state.given_up for state in world.known):
+    if not any(
+        isinstance(state, NoDecision | Done) and state.given_up_nonces for state in world.known
+    ):
         return world
     nonces = {driver.nonce for driver in world.drivers}
     drivers = tuple(
@@ -340,7 +342,7 @@ def _without_dead_marks(world: World) -> World:
 def _without_dead_plannings(world: World) -> World:
     """Drop the plannings of runs that have no driver."""
     runs = {driver.run for driver in world.drivers}
-    if all(planning.run in runs for planning in world.plannings):
+    if all(planning.run_id in runs for planning in world.plannings):
         return world
     drivers = tuple(
         [
@@ -359,7 +361,7 @@ def _without_dead_plannings(world: World) -> World:
 def _of_runs(state: T, runs: set[str]) -> T:
     if not isinstance(state, Decided | Done):
         return state
-    return replace(state, plannings=tuple(e for e in state.plannings if e.run in runs))
+    return replace(state, plannings=tuple(e for e in state.plannings if e.run_id in runs))
 
 
 def _marked(state: State | None, nonces: set[str]) -> State | None:
@@ -367,4 +369,4 @@ def _marked(state: State | None, nonces: set[str]) -> State | None:
 
 
 def _unmarked(state: NoDecision | Done, nonces: set[str]) -> NoDecision | Done:
-    return replace(state, given_up=tuple(sorted(nonces.intersection(state.given_up))))
+    return replace(state, given_up_nonces=tuple(sorted(nonces.intersection(state.given_up_nonces))))

@@ -50,7 +50,7 @@ class OrphanCandidate:
     """An open transaction of the scope, with the parts of its transactional id."""
 
     transactional_id: str
-    query: str | None
+    query_id: str | None
     batch: str
     nonce: str
 
@@ -62,7 +62,7 @@ class OrphanCandidate:
             return None
         return cls(
             transactional_id=transactional_id,
-            query=task.query_id,
+            query_id=task.query_id,
             batch=task.batch,
             nonce=task.nonce,
         )
@@ -72,29 +72,29 @@ def is_orphan(
     state: ScopeStateOf[T_co],
     candidate: OrphanCandidate,
     *,
-    given_up: AbstractSet[str] = frozenset(),
+    given_up_nonces: AbstractSet[str] = frozenset(),
 ) -> bool:
     """Return True if the transaction may be aborted.
 
     Args:
         state: state of the log, read before the transactions were listed.
         candidate: one of the listed transactions.
-        given_up: nonces of plannings that only this driver could have decided, but did not decide.
-            It has read `state` after fencing, or knows that commit() was never called.
+        given_up_nonces: nonces of plannings that only this driver could have decided, but did not
+            decide. It has read `state` after fencing, or knows that commit() was never called.
     """
     if isinstance(state, Decided) and candidate.transactional_id in state.transactional_ids:
         return False
-    if candidate.nonce in given_up:
+    if candidate.nonce in given_up_nonces:
         return True
     if isinstance(state, NoDecision):
         return False
-    if candidate.query not in {None, state.query}:
-        return candidate.query in state.retired
+    if candidate.query_id not in {None, state.query_id}:
+        return candidate.query_id in state.retired_query_ids
     return candidate.batch == state.batch or _is_older(candidate, state.batch)
 
 
 def _is_older(candidate: OrphanCandidate, batch: str) -> bool:
-    return candidate.query is not None and int(candidate.batch) < int(batch)
+    return candidate.query_id is not None and int(candidate.batch) < int(batch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,27 +140,27 @@ def abort_own(
 
 
 def abort_orphans(
-    scope_client: ScopeClient, state: ScopeState, given_up: frozenset[str] = frozenset()
+    scope_client: ScopeClient, state: ScopeState, given_up_nonces: frozenset[str] = frozenset()
 ) -> AbortResult:
     """Abort the scope's open transactions that are orphans.
 
     Args:
         scope_client: the operations of the scope.
         state: state of the log, already read.
-        given_up: nonces of plannings that will not be decided.
+        given_up_nonces: nonces of plannings that will not be decided.
     """
     try:
-        scope_client.create_abort_flags(given_up)
+        scope_client.create_abort_flags(given_up_nonces)
     except KafkaProdError as error:
         _LOG.warning("delayed tasks may still begin transactions: %s", error)
-        return abort_listed_orphans(scope_client, state, given_up) + AbortResult(
+        return abort_listed_orphans(scope_client, state, given_up_nonces) + AbortResult(
             problem=error.message
         )
-    return abort_listed_orphans(scope_client, state, given_up)
+    return abort_listed_orphans(scope_client, state, given_up_nonces)
 
 
 def abort_listed_orphans(
-    scope_client: ScopeClient, state: ScopeState, given_up: frozenset[str]
+    scope_client: ScopeClient, state: ScopeState, given_up_nonces: frozenset[str]
 ) -> AbortResult:
     """Abort orphans until no more are listed.
 
@@ -169,7 +169,9 @@ def abort_listed_orphans(
     aborted = AbortResult()
     try:
         while (
-            orphans := _orphans(scope_client, state, given_up) - aborted.ended - aborted.left_open
+            orphans := _orphans(scope_client, state, given_up_nonces)
+            - aborted.ended
+            - aborted.left_open
         ):
             deadline = scope_client.timer.deadline_in(ABORT_TIMEOUT_S)
             aborted += _result(scope_client.admin.fence(orphans, deadline))
@@ -185,23 +187,23 @@ def abort_listed_orphans(
 
 
 def _orphans(
-    scope_client: ScopeClient, state: ScopeState, given_up: frozenset[str]
+    scope_client: ScopeClient, state: ScopeState, given_up_nonces: frozenset[str]
 ) -> frozenset[str]:
     """Return the ids of the scope's transactions that must be aborted.
 
     A producer id without a transaction (EMPTY) is included if its planning is given up, because its
     task could still begin a transaction.
     """
-    states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up else ()))
+    states = (TransactionState.ONGOING, *((TransactionState.EMPTY,) if given_up_nonces else ()))
     pattern = tasks_pattern(scope_client.scope)
     deadline = scope_client.timer.deadline_in(ABORT_TIMEOUT_S)
     tasks = [
         task
         for listing in scope_client.admin.list(pattern, deadline, states)
         if (task := OrphanCandidate.of(listing.transactional_id)) is not None
-        and (listing.state is TransactionState.ONGOING or task.nonce in given_up)
+        and (listing.state is TransactionState.ONGOING or task.nonce in given_up_nonces)
     ]
-    orphans = {task for task in tasks if is_orphan(state, task, given_up=given_up)}
+    orphans = {task for task in tasks if is_orphan(state, task, given_up_nonces=given_up_nonces)}
     _warn_of_others(scope_client, state, set(tasks) - orphans)
     return frozenset(task.transactional_id for task in orphans)
 
@@ -212,7 +214,9 @@ def _warn_of_others(
     """Warn of open transactions of other queries, which this driver must not abort."""
     if isinstance(state, NoDecision):
         return
-    others = [task.transactional_id for task in tasks if task.query not in {None, state.query}]
+    others = [
+        task.transactional_id for task in tasks if task.query_id not in {None, state.query_id}
+    ]
     if others:
         warn_once(
             _LOG,

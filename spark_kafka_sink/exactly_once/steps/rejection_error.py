@@ -26,14 +26,14 @@ def rejection_error(
     log_text = (
         "the decision log has no record"
         if isinstance(state, NoDecision)
-        else f"the decision log has {_batch(state.batch, state.query)}"
+        else f"the decision log has {_batch(state.batch, state.query_id)}"
     )
     if isinstance(state, Done) and is_same_batch(state, write):
         log_text += _differences(state, write)
     if rejection is BatchRejection.ANOTHER_WRITE:
         log_text += _plannings(state, write)
     return TransactionError(
-        f"{_batch(write.batch, write.query)} is rejected: {rejection.problem} "
+        f"{_batch(write.batch, write.query_id)} is rejected: {rejection.problem} "
         f"({scope}: {log_text})",
         hint=rejection.hint_for(scope, write.batch),
     )
@@ -49,9 +49,9 @@ def _differences(state: Done, write: BatchWrite) -> str:
     return text
 
 
-def _batch(number: str, query: str | None) -> str:
+def _batch(number: str, query_id: str | None) -> str:
     """Return the name of a batch; a batch job has no query."""
-    return f"batch {number}" if query is None else f"batch {number} of query {query}"
+    return f"batch {number}" if query_id is None else f"batch {number} of query {query_id}"
 
 
 def _topics(names: tuple[str, ...] | None) -> str:
@@ -61,7 +61,9 @@ def _topics(names: tuple[str, ...] | None) -> str:
 def _plannings(state: ScopeState, write: BatchWrite) -> str:
     """Describe both writes by the nonces of their plannings."""
     plannings = () if isinstance(state, NoDecision) else state.plannings
-    first = next((planning.nonce for planning in plannings if planning.run == write.run), None)
+    first = next(
+        (planning.nonce for planning in plannings if planning.run_id == write.run_id), None
+    )
     if first is None or write.planning is None:
         return ""
     return f", by planning {first}; this planning is {write.planning.nonce}"

@@ -65,12 +65,12 @@ class ExactlyOncePlan:
         """
         single = self.scope.kind is not ScopeKind.STREAM
         write = BatchWrite(
-            query=query_id,
+            query_id=query_id,
             batch=batch,
             resets_state=self.reset,
             reset_batch=self.reset_batch,
             is_single_batch=single,
-            run=run_id,
+            run_id=run_id,
             has_later_batch=self.has_later_batch,
             nonces=frozenset((self.nonce,)),
         )

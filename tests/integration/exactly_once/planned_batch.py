@@ -125,7 +125,7 @@ class PlannedBatch:
         self, step: str, happens: Callable[[], None], results: list[TaskResult]
     ) -> None:
         """Commit and call `action` at a step of the driver."""
-        batch_write = BatchWrite(query=self.writes.query, batch=self.number)
+        batch_write = BatchWrite(query_id=self.writes.query, batch=self.number)
         with stepped_client(self.writes, step, happens) as scope_client:
             commit_shared(scope_client, batch_write, self.shared, results)
 

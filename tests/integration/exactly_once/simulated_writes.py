@@ -92,11 +92,11 @@ class Writes:
     def batch_write(self, batch: str, nonce: str) -> BatchWrite:
         """Return the write of a batch and its planning."""
         return BatchWrite(
-            query=self.query,
+            query_id=self.query,
             batch=batch,
             is_single_batch=self.scope.kind is not ScopeKind.STREAM,
             nonces=frozenset({nonce}),
-            run=self.run_id,
+            run_id=self.run_id,
         )
 
     def tasks(self, batch: str, tasks: int = 3, nonce: str | None = None) -> list[TaskResult]:

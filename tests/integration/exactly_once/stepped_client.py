@@ -153,7 +153,7 @@ def crash(
     """Run a batch whose driver crashes at a step; return the transactions of its tasks."""
     tasks = transactions_of(writes.tasks(batch)) if tasks is None else tasks
     is_single = writes.scope.kind is not ScopeKind.STREAM
-    batch_write = BatchWrite(query=writes.query, batch=batch, is_single_batch=is_single)
+    batch_write = BatchWrite(query_id=writes.query, batch=batch, is_single_batch=is_single)
     with pytest.raises(CrashError), crashing_client(writes, step) as scope_client:
         commit_batch(scope_client, batch_write, tasks)
     return tasks

@@ -46,7 +46,7 @@ def test_fenced_driver_does_not_affect_the_newer_one(query: Writes) -> None:
 
         fenced = stepped_client(query, "before decide", take_over)
         with fenced as other, pytest.raises(FencedError):
-            commit_batch(other, BatchWrite(query=QUERY, batch="0"), transactions_of(older))
+            commit_batch(other, BatchWrite(query_id=QUERY, batch="0"), transactions_of(older))
         outcome = query.committer.abort("0", older, complete=True)
         assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
         decided = Decided(QUERY, "0", transactions_of(newer))

@@ -71,7 +71,7 @@ def test_order_of_the_steps(query: Writes) -> None:
     """The transactions and the log are checked both before and after the decision is appended."""
     tasks = transactions_of(query.tasks("0"))
     with stepped_client(query, "", lambda: None) as scope_client:
-        commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
+        commit_batch(scope_client, BatchWrite(query_id=QUERY, batch="0"), tasks)
     assert scope_client.breakpoint.reached == [
         "before fence", "after fence", "after read", "after describe", "before decide",
         "after describe", "after read", "after decide", "between two EndTxns", "after commit",
@@ -178,7 +178,7 @@ def test_resumed_driver_creates_no_duplicates(query: Writes, step: str) -> None:
 
     with stepped_client(query, step, overtake) as scope_client:
         try:
-            outcome = commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
+            outcome = commit_batch(scope_client, BatchWrite(query_id=QUERY, batch="0"), tasks)
             results.append(outcome.status)
         except TransactionError as error:
             results.append(type(error))
@@ -285,7 +285,7 @@ def test_transaction_that_ends_after_the_first_check_fails_the_batch(query: Writ
         stepped_client(query, "before decide", end_one) as scope_client,
         pytest.raises(TransactionError),
     ):
-        commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
+        commit_batch(scope_client, BatchWrite(query_id=QUERY, batch="0"), tasks)
     assert query.committer.recover() == NoDecision()
     query.committer.commit("0", query.tasks("0"))
     assert query.visible() == rows_of("0")
@@ -462,7 +462,7 @@ def test_commit_does_not_wait_for_a_decision_log_deleted_after_the_decision(quer
 
     with stepped_client(stream, "after commit", delete) as scope_client:
         began = time.monotonic()
-        outcome = commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
+        outcome = commit_batch(scope_client, BatchWrite(query_id=QUERY, batch="0"), tasks)
         seconds = time.monotonic() - began
     assert outcome.status is CommitStatus.COMMITTED
     assert seconds < scope_client.timer.max_block_s
@@ -483,7 +483,7 @@ def test_decision_that_was_deleted_before_it_is_read_back_stops_the_write(query:
         stepped_client(stream, "after decide", delete) as scope_client,
         pytest.raises(TransactionError, match="decision log does not exist"),
     ):
-        commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
+        commit_batch(scope_client, BatchWrite(query_id=QUERY, batch="0"), tasks)
     assert query.visible() == NOTHING
     stream.committer.recover()
     stream.committer.commit("0", stream.tasks("0"))
@@ -499,7 +499,7 @@ def test_decision_log_deleted_after_planning_stops_the_write(query: Writes, step
     tasks = transactions_of(write.tasks("0"))
     deleting = stepped_client(write, step, lambda: admin.delete_topics(log))
     with deleting as scope_client, pytest.raises((UnknownTopicError, TransactionError)) as caught:
-        commit_batch(scope_client, BatchWrite(query=QUERY, batch="0"), tasks)
+        commit_batch(scope_client, BatchWrite(query_id=QUERY, batch="0"), tasks)
     assert "decision log does not exist" in str(caught.value)
     assert log not in admin.client().list_topics(timeout=20).topics
     assert query.visible() == NOTHING

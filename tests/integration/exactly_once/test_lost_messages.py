@@ -101,7 +101,7 @@ def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptu
     tasks = [task.transaction for task in query.tasks("1") if task.transaction is not None]
     with borrowed_client(query.config.producer) as client:
         scope_client = _UnresponsiveClient(client, query.config, query.scope)
-        commit_batch(scope_client, BatchWrite(query=QUERY, batch="1"), tasks)
+        commit_batch(scope_client, BatchWrite(query_id=QUERY, batch="1"), tasks)
     assert (
         f"batch 1 of {query.scope} is decided, but EndTxn has not succeeded for 3 of 3 "
         "transactions (errors: COORDINATOR_LOAD_IN_PROGRESS (3); for example, transaction p-"
@@ -140,7 +140,7 @@ def test_failed_login_after_the_decision_is_retried(
     with borrowed_client(query.config.producer) as client:
         scope_client = _LoginFailingClient(client, query.config, query.scope)
         scope_client.error = error
-        commit_batch(scope_client, BatchWrite(query=QUERY, batch="1"), tasks)
+        commit_batch(scope_client, BatchWrite(query_id=QUERY, batch="1"), tasks)
     assert (
         f"batch 1 of {query.scope} is decided, but the login fails; the login is retried: {error}"
         in caplog.text
@@ -160,7 +160,9 @@ def test_failing_login_after_the_decision_ends_the_commit(query: Writes) -> None
         scope_client = _LoginFailingClient(client, limited.config, limited.scope)
         scope_client.failures = 60
         with pytest.raises(AuthenticationError):
-            commit_batch(scope_client, BatchWrite(query=QUERY, batch="1"), transactions_of(results))
+            commit_batch(
+                scope_client, BatchWrite(query_id=QUERY, batch="1"), transactions_of(results)
+            )
     assert 30 < scope_client.failures < 60
     assert query.committer.abort("1", results, complete=True).status is CommitStatus.ROLLED_FORWARD
     assert query.visible() == rows_of("0", "1")

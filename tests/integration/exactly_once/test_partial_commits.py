@@ -70,7 +70,7 @@ def test_partial_commit_is_reported_until_reset(query: Writes) -> None:
     reset = replace(query, query="another", options={"resetTransactionalState": "true"})
     reset.committer.recover()
     assert reset.committer.commit("0", reset.tasks("0")).status is CommitStatus.COMMITTED
-    assert reset.committer.recover() == Done("another", "0", retired=(QUERY,))
+    assert reset.committer.recover() == Done("another", "0", retired_query_ids=(QUERY,))
 
 
 @pytest.mark.parametrize("ending", ["commit", "abort"])
@@ -89,7 +89,9 @@ def test_query_with_atomic_batches_continues_after_reset(query: Writes, ending: 
     batch = plan(reset, "0")
     assert batch.commit(batch.tasks()).status is CommitStatus.COMMITTED
     assert query.visible() - before == rows_of("0")
-    assert reset.committer.recover() == Done("another", "0", retired=(QUERY,), rows=TASKS * ROWS)
+    assert reset.committer.recover() == Done(
+        "another", "0", retired_query_ids=(QUERY,), rows=TASKS * ROWS
+    )
 
 
 @pytest.mark.parametrize("is_reset", [True, False])

@@ -26,7 +26,7 @@ from tests.integration.exactly_once.simulated_writes import (
 )
 from tests.integration.exactly_once.stepped_client import crash, scope_log
 
-BATCH_WRITE = BatchWrite(query=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))
+BATCH_WRITE = BatchWrite(query_id=QUERY, batch="0", nonces=frozenset({"0123456789abcdef"}))
 
 
 class MisledLog(ScopeLog):

@@ -48,7 +48,7 @@ DECIDED = Decided(QUERY, "7", OURS)
 def batch_write(
     batch: str, query: str | None = QUERY, *, reset: bool = False, rows: int | None = None
 ) -> BatchWrite:
-    return BatchWrite(query=query, batch=batch, resets_state=reset, rows=rows)
+    return BatchWrite(query_id=query, batch=batch, resets_state=reset, rows=rows)
 
 
 def abort_step(
@@ -116,7 +116,7 @@ def test_each_state_has_a_verdict_for_a_batch(
 
 
 def job(query: str | None = None, rows: int | None = None) -> BatchWrite:
-    return BatchWrite(query=query, batch="7", is_single_batch=True, rows=rows)
+    return BatchWrite(query_id=query, batch="7", is_single_batch=True, rows=rows)
 
 
 AFTER_7 = Done(QUERY, "7", rows=10)
@@ -161,13 +161,13 @@ TABLE: tuple[tuple[str, str, NoDecision | Done, BatchWrite], ...] = (
         "a batch of foreachBatch",
         "a different write in the same run",
         FUNCTION,
-        replace(job(QUERY, rows=10), run="r", nonces=frozenset({"m"})),
+        replace(job(QUERY, rows=10), run_id="r", nonces=frozenset({"m"})),
     ),
     (
         "a batch of foreachBatch",
         "a later batch, and no query id",
         FUNCTION,
-        replace(job(rows=10), run="s", nonces=frozenset({"m"}), has_later_batch=True),
+        replace(job(rows=10), run_id="s", nonces=frozenset({"m"}), has_later_batch=True),
     ),
     (
         "plannings given up by abort()",
@@ -263,7 +263,7 @@ def test_abort_keeps_decided_transactions() -> None:
 
 
 def test_abort_marks_abandoned_writes_and_commit_rejects_them() -> None:
-    ours = BatchWrite(query=QUERY, batch="7", nonces=frozenset({"n"}))
+    ours = BatchWrite(query_id=QUERY, batch="7", nonces=frozenset({"n"}))
     states: tuple[NoDecision | Done, ...] = (
         NoDecision(("m",)),
         Done(QUERY, "6", (OTHER,), ("m",)),
@@ -272,24 +272,24 @@ def test_abort_marks_abandoned_writes_and_commit_rejects_them() -> None:
     for state in states:
         step = abort_step(state, ours)
         assert isinstance(step, GiveUp)
-        assert step.state == replace(state, given_up=(*state.given_up, "n"))
+        assert step.state == replace(state, given_up_nonces=(*state.given_up_nonces, "n"))
         assert next_abort_step(step.state, ours) == AbortTasks()
     marked = Done(QUERY, "6", (), ("n", "m"))
     assert next_commit_step(marked, ours, OURS) == RejectBatch(BatchRejection.GIVEN_UP)
 
 
 def test_decision_clears_the_marks_of_its_batch() -> None:
-    another = BatchWrite(query=QUERY, batch="7", nonces=frozenset({"o"}))
+    another = BatchWrite(query_id=QUERY, batch="7", nonces=frozenset({"o"}))
     step = next_commit_step(Done(QUERY, "6", (), ("n",)), another, OURS)
     assert step == Decide(DECIDED)
-    late = BatchWrite(query=QUERY, batch="7", nonces=frozenset({"n"}))
+    late = BatchWrite(query_id=QUERY, batch="7", nonces=frozenset({"n"}))
     assert next_commit_step(DECIDED.to_done(), late, ()) == AlreadyDone()
     assert next_abort_step(DECIDED.to_done(), late) == AbortTasks()
 
 
 def test_batch_with_other_rows_is_rejected_and_aborted_without_a_mark() -> None:
     log = replace(DECIDED, rows=10).to_done()
-    late = BatchWrite(query=QUERY, batch="7", nonces=frozenset({"n"}), rows=20, has_skipped=True)
+    late = BatchWrite(query_id=QUERY, batch="7", nonces=frozenset({"n"}), rows=20, has_skipped=True)
     assert next_commit_step(log, late, ()) == RejectBatch(BatchRejection.OTHER_ROWS)
     assert next_abort_step(log, late) == AbortTasks()
     step = next_commit_step(log, replace(late, batch="8", has_skipped=False), OURS)
@@ -298,9 +298,9 @@ def test_batch_with_other_rows_is_rejected_and_aborted_without_a_mark() -> None:
 
 def test_number_of_marks_is_limited() -> None:
     state = NoDecision(tuple(f"{number}" for number in range(MAX_GIVEN_UP)))
-    step = abort_step(state, BatchWrite(query=QUERY, batch="0", nonces=frozenset({"n"})))
+    step = abort_step(state, BatchWrite(query_id=QUERY, batch="0", nonces=frozenset({"n"})))
     assert isinstance(step, GiveUp)
-    assert step.state.given_up == (*state.given_up[1:], "n")
+    assert step.state.given_up_nonces == (*state.given_up_nonces[1:], "n")
 
 
 def test_abort_fences_only_after_a_possible_commit() -> None:
@@ -315,7 +315,7 @@ FOUND = Done(QUERY, "7", plannings=(Planning("r", "n"), Planning("of a rival", "
 def test_existing_write_belongs_to_the_run_that_found_it() -> None:
     """Another write of the same run is rejected, even if the first run has ended."""
     first, again, other = (
-        replace(job(QUERY, rows=10), run=run, nonces=frozenset({nonce}))
+        replace(job(QUERY, rows=10), run_id=run, nonces=frozenset({nonce}))
         for run, nonce in (("r", "n"), ("s", "o"), ("s", "p"))
     )
     step = next_commit_step(NoDecision(), first, OURS)
@@ -348,14 +348,14 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
         (TO_A, replace(job(rows=10), topics=("a",)), BatchVerdict.SKIP),
         (TO_A, replace(job(rows=10), topics=("a", "b")), BatchRejection.OTHER_JOBS_ROWS),
         (TO_A, job(rows=10), BatchVerdict.SKIP),
-        (FOUND, replace(job(QUERY), run="r", nonces=frozenset({"n"})), BatchVerdict.SKIP),
+        (FOUND, replace(job(QUERY), run_id="r", nonces=frozenset({"n"})), BatchVerdict.SKIP),
         (
             FOUND,
-            replace(job(QUERY), run="r", nonces=frozenset({"m"})),
+            replace(job(QUERY), run_id="r", nonces=frozenset({"m"})),
             BatchRejection.ANOTHER_WRITE,
         ),
-        (FOUND, replace(job(QUERY), run="r"), BatchRejection.ANOTHER_WRITE),
-        (FOUND, replace(job(QUERY), run="s", nonces=frozenset({"m"})), BatchVerdict.SKIP),
+        (FOUND, replace(job(QUERY), run_id="r"), BatchRejection.ANOTHER_WRITE),
+        (FOUND, replace(job(QUERY), run_id="s", nonces=frozenset({"m"})), BatchVerdict.SKIP),
         (FOUND, replace(job(QUERY), nonces=frozenset({"m"})), BatchVerdict.SKIP),
     ],
 )
@@ -388,7 +388,7 @@ def test_batch_before_the_latest_of_an_unknown_query_is_rejected(
 ) -> None:
     """A restarted query repeats only its latest batch; None rows are confirmed by an operator."""
     state = Done(written_by, "7", rows=rows, plannings=(Planning("r", "n"),))
-    latest = replace(job(query), run=run, nonces=frozenset({"m"}))
+    latest = replace(job(query), run_id=run, nonces=frozenset({"m"}))
     earlier = replace(latest, has_later_batch=True)
     assert batch_verdict(state, earlier) is verdict
     if verdict is BatchRejection.EARLIER_BATCH:

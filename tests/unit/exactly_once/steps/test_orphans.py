@@ -17,7 +17,7 @@ DECIDED = Decided("query", "7", (Txn("decided"),))
 
 
 def candidate(batch: str, name: str = "lost", query: str | None = "query") -> OrphanCandidate:
-    return OrphanCandidate(transactional_id=name, query=query, batch=batch, nonce="nonce")
+    return OrphanCandidate(transactional_id=name, query_id=query, batch=batch, nonce="nonce")
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_only_transactions_that_cannot_be_decided_any_more(
 
 def test_transactions_in_a_decision_are_never_aborted() -> None:
     assert not is_orphan(DECIDED, candidate("7", "decided"))
-    assert not is_orphan(DECIDED, candidate("7", "decided"), given_up={"nonce"})
+    assert not is_orphan(DECIDED, candidate("7", "decided"), given_up_nonces={"nonce"})
 
 
 def test_nonce_that_its_driver_has_given_up() -> None:
-    assert is_orphan(Done("query", "6"), candidate("7"), given_up={"nonce"})
-    assert not is_orphan(Done("query", "6"), candidate("7"), given_up={"another"})
+    assert is_orphan(Done("query", "6"), candidate("7"), given_up_nonces={"nonce"})
+    assert not is_orphan(Done("query", "6"), candidate("7"), given_up_nonces={"another"})
 
 
 def test_batch_job_has_one_batch() -> None:

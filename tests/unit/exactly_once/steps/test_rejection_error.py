@@ -9,12 +9,12 @@ from spark_kafka_sink.exactly_once.steps.rejection_error import rejection_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteDestination
 from tests.unit.exactly_once.decisions import ORDERS
 
-BATCH_WRITE = BatchWrite(query="new", batch="3")
+BATCH_WRITE = BatchWrite(query_id="new", batch="3")
 
 
 def test_both_writes_of_a_batch_id_are_named() -> None:
     scope = Scope.batch("orders", "7", WriteDestination(name="late"))
-    batch_write = BatchWrite(query=None, batch="7", is_single_batch=True, rows=10, topics=("c",))
+    batch_write = BatchWrite(query_id=None, batch="7", is_single_batch=True, rows=10, topics=("c",))
     written = Done(None, "7", rows=10, topics=tuple("abdefgh"))
     text = str(rejection_error(BatchRejection.OTHER_JOBS_ROWS, scope, written, batch_write))
     assert "batch 7 of orders named late to the topics of its rows" in text
@@ -22,7 +22,7 @@ def test_both_writes_of_a_batch_id_are_named() -> None:
     assert "--accept-loss 'orders/batch/7/topic-column/name=late'`" in text
     existing = Done("q", "7", plannings=(Planning("of another", "m"), Planning("r", "n")))
     batch_write = BatchWrite(
-        query="q", batch="7", is_single_batch=True, run="r", nonces=frozenset({"o"})
+        query_id="q", batch="7", is_single_batch=True, run_id="r", nonces=frozenset({"o"})
     )
     text = str(rejection_error(BatchRejection.ANOTHER_WRITE, scope, existing, batch_write))
     assert "by planning n; this planning is o" in text
@@ -44,7 +44,7 @@ def test_empty_log_has_no_record() -> None:
 
 
 def test_different_row_counts_are_named() -> None:
-    batch_write = BatchWrite(query="q", batch="17", rows=2_000)
+    batch_write = BatchWrite(query_id="q", batch="17", rows=2_000)
     error = rejection_error(
         BatchRejection.OTHER_ROWS, ORDERS, Done("q", "17", rows=1_000), batch_write
     )
@@ -53,7 +53,7 @@ def test_different_row_counts_are_named() -> None:
 
 
 def test_rows_of_another_batch_are_not_compared() -> None:
-    behind = BatchWrite(query="q", batch="16", rows=2_000, topics=("a",))
+    behind = BatchWrite(query_id="q", batch="16", rows=2_000, topics=("a",))
     written = Done("q", "17", rows=1_000, topics=("b",))
     error = rejection_error(BatchRejection.BATCH_IS_BEHIND, ORDERS, written, behind)
     assert "(stream orders: the decision log has batch 17 of query q)" in error.message
