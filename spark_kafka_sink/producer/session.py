@@ -268,8 +268,8 @@ class ProducerSession:
 
     def _route(self, chunk: AdmittedChunk) -> RoutedChunk:
         route = self._partitioner.assign(chunk.rows, chunk.topics)
-        route = self._sticky.assign(route, chunk.sizes, chunk.admission)
-        return RoutedChunk(chunk.rows, chunk.topics, chunk.sizes, chunk.admission, route)
+        route = self._sticky.assign(route, chunk.sizes, chunk.blocked_targets)
+        return RoutedChunk(chunk.rows, chunk.topics, chunk.sizes, chunk.blocked_targets, route)
 
     def _find_open_breakers(self, chunk: RoutedChunk) -> NDArray[np.int8] | None:
         """Return BREAKER_OPEN for rows whose partition's circuit breaker is open, shape (n,).
@@ -280,7 +280,7 @@ class ProducerSession:
         letters = self.context.dead_letter_topic
         if letters is None or chunk.rows.topics == (letters.name,):
             return None
-        broken = chunk.route.rows_of(chunk.admission.breaker_open)
+        broken = chunk.route.rows_of(chunk.blocked_targets.breaker_open)
         if broken is None:
             return None
         return np.where(broken, np.int8(RowError.BREAKER_OPEN), np.int8(RowError.NONE))

@@ -111,7 +111,7 @@ class TransactionCoordinator:
                     "%s-%d has lost the marker of a transaction (producer id %d): %s it",
                     *partition.topic_partition,
                     producer_id,
-                    "committing" if marker.commit else "aborting",
+                    "committing" if marker.is_commit else "aborting",
                 )
                 self.write_marker(partition.topic_partition, marker)
 
@@ -128,7 +128,7 @@ class TransactionCoordinator:
             None,
         )
         if txn is None:
-            return EndTransactionMarker(producer_id=producer_id, epoch=epoch, commit=False)
+            return EndTransactionMarker(producer_id=producer_id, epoch=epoch, is_commit=False)
         if not txn.is_at_rest and partition.topic_partition in txn.partitions:
             return None
         # With transactions V2, the epoch was incremented when the transaction ended. With V1, it
@@ -137,7 +137,7 @@ class TransactionCoordinator:
         all_committed = epoch == txn.epoch and not txn.has_aborted
         commit = (is_last or all_committed) and txn.state is TransactionState.COMPLETE_COMMIT
         return EndTransactionMarker(
-            producer_id=producer_id, epoch=max(epoch, txn.epoch), commit=commit
+            producer_id=producer_id, epoch=max(epoch, txn.epoch), is_commit=commit
         )
 
     def all(self) -> list[TransactionMetadata]:
@@ -280,7 +280,7 @@ class TransactionCoordinator:
         marker = EndTransactionMarker(
             producer_id=txn.producer_id,
             epoch=txn.epoch,
-            commit=txn.state is TransactionState.PREPARE_COMMIT,
+            is_commit=txn.state is TransactionState.PREPARE_COMMIT,
         )
         known = self._markers[txn.id]
         ends = {key: self._marker_end(key, marker, known[key]) for key in sorted(known)}

@@ -115,7 +115,7 @@ class TransactionalOffsets:
         pending = self._pending.get(marker.producer_id, {})
         for (group_id, topic_partition), offset in list(pending.items()):
             offsets = self._groups.get_or_create(group_id).offsets
-            if marker.commit and (
+            if marker.is_commit and (
                 topic_partition not in offsets or offsets[topic_partition].order <= offset.order
             ):
                 offsets[topic_partition] = offset

@@ -257,7 +257,7 @@ def _write_marker(context: RequestContext, item: Any) -> FieldValues:
     marker = EndTransactionMarker(
         producer_id=item.producer_id,
         epoch=item.producer_epoch,
-        commit=item.transaction_result,
+        is_commit=item.transaction_result,
         coordinator_epoch=item.coordinator_epoch,
     )
     is_v2 = getattr(item, "transaction_version", 0) >= TRANSACTIONS_V2

@@ -210,7 +210,7 @@ class Partition:
     ) -> None:
         self.producers.end_transaction(marker, offset, time_ms, lacks_batches=lacks_batches)
         self.transactions.verifying.pop(marker.producer_id, None)
-        self.transactions.end(marker.producer_id, offset, commit=marker.commit)
+        self.transactions.end(marker.producer_id, offset, commit=marker.is_commit)
         self.transactions.forget_before(self.log.start_offset)
 
     def replay(self, batch: memoryview | bytes) -> None:

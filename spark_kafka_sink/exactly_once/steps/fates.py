@@ -132,4 +132,4 @@ class FateReader:
             return Fate.UNKNOWN
         if marker is None:
             return Fate.UNKNOWN
-        return Fate.COMMITTED if marker.commit else Fate.LOST
+        return Fate.COMMITTED if marker.is_commit else Fate.LOST

@@ -267,13 +267,13 @@ class TransactionalAppender:
             client, handler, name, deadline, f"{action} (which may have succeeded)"
         )
         try:
-            return self._following(owner, result, handler, deadline)
+            return self._next_owner(owner, result, handler, deadline)
         except FencedError as error:
             if not handler.may_have_ended:
                 raise
             raise UnclearFenceError(error.message, kafka_error=error.kafka_error) from error
 
-    def _following(
+    def _next_owner(
         self,
         owner: TransactionalProducer,
         result: KeyResult[TransactionalProducer],

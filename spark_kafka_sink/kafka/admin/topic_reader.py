@@ -234,7 +234,7 @@ def visible_batches(
             skipped.add(waiting.popleft().producer_id)
         if header.is_control:
             marker = read_marker(batch, header)
-            if marker is not None and not marker.commit:
+            if marker is not None and not marker.is_commit:
                 skipped.discard(header.producer_id)
         hidden = header.is_transactional and header.producer_id in skipped
         yield batch, header, not (header.is_control or hidden)

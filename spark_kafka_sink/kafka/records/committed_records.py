@@ -85,5 +85,5 @@ class CommittedRecords:
                 f"its transaction from offset {pending.first_offset}",
                 hint="Run the write again, which reads the topic from its start.",
             )
-        if marker.commit:
+        if marker.is_commit:
             self._committed.extend(pending.records)

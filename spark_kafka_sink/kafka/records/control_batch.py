@@ -39,13 +39,13 @@ class EndTransactionMarker:
 
     producer_id: int
     epoch: int
-    commit: bool
+    is_commit: bool
     coordinator_epoch: int = 0
 
 
 def encode_control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
     """Return the control batch for a marker; `now_ms` is the time in milliseconds since 1970."""
-    key = _KEY.pack(_VERSION, COMMIT if marker.commit else ABORT)
+    key = _KEY.pack(_VERSION, COMMIT if marker.is_commit else ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
     record = b"".join((_BEFORE_KEY, key, _BEFORE_VALUE, value, _NO_HEADERS))
     header = BatchHeader(
@@ -83,7 +83,7 @@ def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactio
     return EndTransactionMarker(
         producer_id=header.producer_id,
         epoch=header.producer_epoch,
-        commit=kind == COMMIT,
+        is_commit=kind == COMMIT,
         coordinator_epoch=_VALUE.unpack_from(value)[1]
         if len(value) >= _VALUE.size
         else _NO_COORDINATOR_EPOCH,

@@ -1,7 +1,7 @@
 """Admission control: chunk sizes, rate limits, buffer space, quotas and circuit breakers.
 
-For each chunk, `AdmissionControl.admission_of` determines which partitions accept no rows; the
-result is stored in the chunk. Rows wait here before they are charged to a partition, until its
+For each chunk, `AdmissionControl.blocked_targets_of` determines which partitions accept no rows;
+the result is stored in the chunk. Rows wait here before they are charged to a partition, until its
 quotas have room.
 """
 
@@ -16,7 +16,7 @@ from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option_definition import MAX_INT
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.batch_layout import ranges_within
-from spark_kafka_sink.producer.append.chunk import Admission, AdmittedChunk
+from spark_kafka_sink.producer.append.chunk import AdmittedChunk, BlockedTargets
 from spark_kafka_sink.producer.append.rate_limiter import RateLimiter
 from spark_kafka_sink.producer.buffer.buffer_quotas import PARTITION_QUOTA_DIVISOR
 
@@ -102,15 +102,15 @@ class AdmissionControl:
             # Batches are not sent, and free no memory, while their topic is unknown.
             self.topics.finish_waiting()
         self.pool.reserve(chunk.size)
-        return AdmittedChunk(chunk.rows, chunk.topics, chunk.sizes, self.admission_of(chunk))
+        return AdmittedChunk(chunk.rows, chunk.topics, chunk.sizes, self.blocked_targets_of(chunk))
 
-    def admission_of(self, chunk: Chunk) -> Admission:
+    def blocked_targets_of(self, chunk: Chunk) -> BlockedTargets:
         """Return the partitions that currently do not accept rows of the chunk."""
         self.quotas.add_topics(chunk.topics)
         breaker_open = {}
         if self.breakers.has_breakers:
             breaker_open = {topic.name: self.find_open_breakers(topic) for topic in chunk.topics}
-        return Admission(breaker_open, self._full(chunk.size))
+        return BlockedTargets(breaker_open, self._over_quota(chunk.size))
 
     def in_quota_order(self, chunk: RoutedChunk) -> Iterator[RoutedChunk]:
         """Yield the chunk; if some partitions have used up their quota, yield their rows last.
@@ -119,7 +119,7 @@ class AdmissionControl:
         """
         if not len(chunk):
             return
-        blocked = chunk.route.rows_of(chunk.admission.over_quota)
+        blocked = chunk.route.rows_of(chunk.blocked_targets.over_quota)
         if blocked is None:
             yield chunk
             return
@@ -128,20 +128,20 @@ class AdmissionControl:
             chunk = chunk.select(np.flatnonzero(blocked))
 
         def blocked_now() -> NDArray[np.bool_] | None:
-            return chunk.route.rows_of(self._full(chunk.size))
+            return chunk.route.rows_of(self._over_quota(chunk.size))
 
         if not self.pool.wait_for_room(lambda: blocked_now() is None, chunk.size):
             # By now, more partitions may be below their quota.
             blocked = blocked_now()
             if blocked is not None:
                 row = int(blocked.argmax())
-                raise self._timeout(*chunk.route.target(int(chunk.route.targets[row])))
+                raise self._timeout_error(*chunk.route.target(int(chunk.route.targets[row])))
         yield chunk
 
-    def _full(self, size: int) -> Mapping[str, Collection[int]]:
+    def _over_quota(self, size: int) -> Mapping[str, Collection[int]]:
         return self.quotas.partitions_over_quota(size, self.client.metadata.cluster)
 
-    def _timeout(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
+    def _timeout_error(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
         held = self.quotas.charged_bytes(TopicPartition(topic.name, partition))
         cluster = self.client.metadata.cluster
         leader = cluster.nodes.get(cluster.leader(topic.name, partition))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class BlockedTargets:
     """The partitions, by topic, that do not accept rows of one chunk.
 
     - `breaker_open`: the circuit breaker of the partition or of its leader is open. UNASSIGNED is
@@ -56,7 +56,7 @@ class Chunk:
 class AdmittedChunk(Chunk):
     """A chunk that is charged to the buffer, and the partitions that do not accept its rows now."""
 
-    admission: Admission
+    blocked_targets: BlockedTargets
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +68,4 @@ class RoutedChunk(AdmittedChunk):
     def select(self, numbers: NDArray[np.intp]) -> RoutedChunk:
         """Return the rows at these positions."""
         rows, route = self.rows.select(numbers), self.route.select(numbers)
-        return RoutedChunk(rows, self.topics, self.sizes[numbers], self.admission, route)
+        return RoutedChunk(rows, self.topics, self.sizes[numbers], self.blocked_targets, route)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
-    from spark_kafka_sink.producer.append.chunk import Admission
+    from spark_kafka_sink.producer.append.chunk import BlockedTargets
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
@@ -92,13 +92,15 @@ class StickyPartitioner:
         self._batch_size = self.client.config.batch_size
         self._current: dict[str, int] = {}
 
-    def assign(self, route: Route, sizes: NDArray[np.int64], admission: Admission) -> Route:
+    def assign(
+        self, route: Route, sizes: NDArray[np.int64], blocked_targets: BlockedTargets
+    ) -> Route:
         """Return the route with a partition for each row that needs a partition now.
 
         Args:
             route: the rows' route.
             sizes: upper bounds of the records in bytes, shape (n,).
-            admission: the partitions to avoid because they do not accept the rows.
+            blocked_targets: the partitions to avoid because they do not accept the rows.
         """
         counts = list(_count_unassigned(route))
         with_assigned = {topic.name for topic, _, assigned in counts if assigned}
@@ -118,17 +120,17 @@ class StickyPartitioner:
         targets = route.targets.copy()
         for index in indexes:
             members = np.flatnonzero(targets == route.number(index, UNASSIGNED))
-            chosen = self._choose(route.topics[index], sizes[members], admission)
+            chosen = self._choose(route.topics[index], sizes[members], blocked_targets)
             targets[members] = chosen + route.bases[index]
         return replace(route, targets=targets)
 
     def _choose(
-        self, topic: TopicInfo, sizes: NDArray[np.int64], admission: Admission
+        self, topic: TopicInfo, sizes: NDArray[np.int64], blocked_targets: BlockedTargets
     ) -> NDArray[np.int64]:
         """Return a partition for each of n rows; the open batches are filled one after another."""
         chosen = np.empty(len(sizes), np.int64)
         ends = sizes.cumsum()
-        choices = self._choices(topic, admission)
+        choices = self._choices(topic, blocked_targets)
         start, before = 0, 0
         while start < len(sizes):
             partition, room = next(choices)
@@ -138,9 +140,11 @@ class StickyPartitioner:
             self._current[topic.name] = partition
         return chosen
 
-    def _choices(self, topic: TopicInfo, admission: Admission) -> Iterator[tuple[int, int]]:
+    def _choices(
+        self, topic: TopicInfo, blocked_targets: BlockedTargets
+    ) -> Iterator[tuple[int, int]]:
         """Yield partitions and the bytes left in their batches, the current partition first."""
-        partitions = self._partitions(topic, admission)
+        partitions = self._partitions(topic, blocked_targets)
         current = self._current.get(topic.name, UNASSIGNED)
         if current in partitions and self.accumulator.open_batch(
             TopicPartition(topic.name, current)
@@ -157,7 +161,7 @@ class StickyPartitioner:
         largest = self.client.batch_size_limits.of(topic.name, self.client.clock.monotonic())
         return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
 
-    def _partitions(self, topic: TopicInfo, admission: Admission) -> list[int]:
+    def _partitions(self, topic: TopicInfo, blocked_targets: BlockedTargets) -> list[int]:
         """Return the partitions to draw from.
 
         If possible, these are the partitions that have a leader and accept records.
@@ -168,9 +172,9 @@ class StickyPartitioner:
         led = available_partitions(leaders, self.breakers.unavailable) or list(
             range(topic.partition_count)
         )
-        avoided = set(admission.breaker_open.get(topic.name, ()))
+        avoided = set(blocked_targets.breaker_open.get(topic.name, ()))
         if self._adaptive:
-            avoided.update(admission.over_quota.get(topic.name, ()))
+            avoided.update(blocked_targets.over_quota.get(topic.name, ()))
         return [partition for partition in led if partition not in avoided] or led
 
     def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:

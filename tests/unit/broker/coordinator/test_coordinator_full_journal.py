@@ -207,7 +207,7 @@ def test_later_of_two_offsets_is_kept(
         again = reopened(journal, tmp_path)
         groups = GroupCoordinator(again)
         offsets = TransactionalOffsets(again, groups)
-    offsets.end(EndTransactionMarker(producer_id=1, epoch=0, commit=True))
+    offsets.end(EndTransactionMarker(producer_id=1, epoch=0, is_commit=True))
     assert groups.get_or_create("g").offsets["t", 0].offset == kept
     assert groups.next_order() == 3
 
@@ -220,7 +220,7 @@ def test_order_of_commits_continues_after_a_restart(journal: FullJournal, tmp_pa
     offsets = TransactionalOffsets(again, groups)
     offset = CommittedOffset(offset=5, order=groups.next_order())
     offsets.add(ProducerIdAndEpoch(1, 0), "g", TopicPartition("t", 0), offset)
-    offsets.end(EndTransactionMarker(producer_id=1, epoch=0, commit=True))
+    offsets.end(EndTransactionMarker(producer_id=1, epoch=0, is_commit=True))
     assert groups.get_or_create("g").offsets["t", 0].offset == 5
 
 

@@ -116,7 +116,7 @@ def test_marker_of_a_producer_whose_records_are_deleted(deleted: int, base: int 
     partition = Partition(topic="t", index=0, leader=1, replicas=[1], in_sync=[1])
     partition.append(bytes(batch(4, timestamp=0)), OPTIONS)
     partition.log.delete_records(deleted)
-    marker = EndTransactionMarker(producer_id=7, epoch=0, commit=True)
+    marker = EndTransactionMarker(producer_id=7, epoch=0, is_commit=True)
     partition.end_transaction(marker, 0)
     if base is None:
         with pytest.raises(RejectedBatchError):

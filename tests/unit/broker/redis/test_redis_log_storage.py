@@ -48,7 +48,7 @@ class GappedLog:
 
     def end(self, producer_id: int, *, commit: bool = True) -> int:
         """Append a marker and return its offset."""
-        marker = EndTransactionMarker(producer_id=producer_id, epoch=0, commit=commit)
+        marker = EndTransactionMarker(producer_id=producer_id, epoch=0, is_commit=commit)
         self.partition.end_transaction(marker, NOW)
         return self.partition.log.end_offset - 1
 

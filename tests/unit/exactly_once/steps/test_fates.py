@@ -63,7 +63,7 @@ def test_error_code_and_description_determine_the_fate(
 
 def marker(producer_id: int, *, commit: bool) -> bytes:
     return encode_control_batch(
-        EndTransactionMarker(producer_id=producer_id, epoch=1, commit=commit), 0
+        EndTransactionMarker(producer_id=producer_id, epoch=1, is_commit=commit), 0
     )
 
 

@@ -253,7 +253,7 @@ class Log:
 
     def mark(self, producer: int, *, commit: bool, epoch: int = 1) -> None:
         """Write the marker that ends a producer's transaction."""
-        marker = EndTransactionMarker(producer_id=producer, epoch=epoch, commit=commit)
+        marker = EndTransactionMarker(producer_id=producer, epoch=epoch, is_commit=commit)
         data = encode_control_batch(marker, 1)
         self.data += self.end.to_bytes(8, "big") + data[8:]
         self.end += 1

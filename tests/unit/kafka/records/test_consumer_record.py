@@ -17,7 +17,7 @@ YEAR_10000 = 253_402_300_800_000
 
 def marker(base: int, producer: int, *, commit: bool) -> bytes:
     data = encode_control_batch(
-        EndTransactionMarker(producer_id=producer, epoch=1, commit=commit), 1
+        EndTransactionMarker(producer_id=producer, epoch=1, is_commit=commit), 1
     )
     return base.to_bytes(8, "big") + data[8:]
 

@@ -76,7 +76,7 @@ def test_marker_without_a_value_has_no_coordinator_epoch() -> None:
         data = control(COMMIT, value)
         marker = read_marker(data, BatchHeader.parse(data))
         assert marker is not None
-        assert (marker.commit, marker.producer_id, marker.coordinator_epoch) == (
+        assert (marker.is_commit, marker.producer_id, marker.coordinator_epoch) == (
             True,
             PRODUCER,
             epoch,

@@ -261,7 +261,7 @@ def test_share_that_is_freed_at_the_deadline_is_used(monkeypatch: pytest.MonkeyP
     with stalled_cluster() as (sim, _):
         blocked = {"t": [0, 1, 2, 3]}
         pool = sim.session.context.pool
-        monkeypatch.setattr(sim.session._admission, "_full", lambda _: blocked)
+        monkeypatch.setattr(sim.session._admission, "_over_quota", lambda _: blocked)
         monkeypatch.setattr(pool, "wait_for_room", lambda *_: blocked.clear())
         sim.send([b"late"], 0)
         assert sim.session.context.state.incomplete_batches == 1
@@ -302,13 +302,13 @@ def routed(sim: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk
     info = info or sim.client.metadata.cluster.topics["t"]
     sizes = np.full(len(rows), 100, np.int64)
     route = sim.session._partitioner.assign(rows, (info,))
-    admission = sim.session._admission.admission_of(Chunk(rows, (info,), sizes))
-    return RoutedChunk(rows, (info,), sizes, admission, route)
+    blocked_targets = sim.session._admission.blocked_targets_of(Chunk(rows, (info,), sizes))
+    return RoutedChunk(rows, (info,), sizes, blocked_targets, route)
 
 
 def broken_rows(sim: World, rows: Rows) -> list[bool] | None:
     chunk = routed(sim, rows)
-    mask = chunk.route.rows_of(chunk.admission.breaker_open)
+    mask = chunk.route.rows_of(chunk.blocked_targets.breaker_open)
     return None if mask is None else mask.tolist()
 
 
