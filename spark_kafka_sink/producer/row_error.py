@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
     from spark_kafka_sink.producer.rows import Rows
 
 
@@ -81,7 +81,7 @@ TOPIC_ROW_ERRORS: Mapping[int, RowError] = {
 
 
 def find_row_errors(
-    rows: Rows, sizes: NDArray[np.int64], topics: tuple[TopicInfo | RowError, ...], largest: int
+    rows: Rows, sizes: NDArray[np.int64], topics: tuple[ClusterTopic | RowError, ...], largest: int
 ) -> NDArray[np.int8] | None:
     """Return the first error of each row, shape (n,); None if there are no errors.
 
@@ -111,7 +111,9 @@ def find_row_errors(
     return errors if errors.any() else None
 
 
-def _topic_errors(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.int8] | None:
+def _topic_errors(
+    rows: Rows, topics: tuple[ClusterTopic | RowError, ...]
+) -> NDArray[np.int8] | None:
     """Return the error of each row's topic; None if all topics can be written to."""
     if not any(isinstance(topic, RowError) for topic in topics):
         return None
@@ -122,7 +124,9 @@ def _topic_errors(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArr
     return errors[rows.topic_indexes]
 
 
-def out_of_range(rows: Rows, topics: tuple[TopicInfo | RowError, ...]) -> NDArray[np.bool_] | None:
+def out_of_range(
+    rows: Rows, topics: tuple[ClusterTopic | RowError, ...]
+) -> NDArray[np.bool_] | None:
     """Return a mask of the rows whose explicit partition does not exist; None if all exist."""
     column = rows.partition
     if column is None or not topics or column.null_count == len(column):

@@ -41,7 +41,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicInfo:
+class ClusterTopic:
     """An existing topic; `leaders` and `leader_epochs` are indexed by partition."""
 
     name: str
@@ -71,7 +71,7 @@ class ClusterSnapshot:
     """The brokers by id and the topics by name. `errors` contains error codes by topic name."""
 
     nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
-    topics: Mapping[str, TopicInfo] = field(default_factory=lambda: MappingProxyType({}))
+    topics: Mapping[str, ClusterTopic] = field(default_factory=lambda: MappingProxyType({}))
     errors: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     cluster_id: str | None = None
 
@@ -83,23 +83,23 @@ class ClusterSnapshot:
 
     def leader(self, topic: str, partition: int) -> int:
         """Return the node id of a partition's leader, or NO_LEADER if it is unknown."""
-        topic_info = self.topics.get(topic)
-        if topic_info is None or not 0 <= partition < len(topic_info.leaders):
+        cluster_topic = self.topics.get(topic)
+        if cluster_topic is None or not 0 <= partition < len(cluster_topic.leaders):
             return NO_LEADER
-        leader = topic_info.leaders[partition]
+        leader = cluster_topic.leaders[partition]
         return leader if leader in self.nodes else NO_LEADER
 
     def with_leader(self, topic: str, partition: int, leader: int, epoch: int) -> ClusterSnapshot:
         """Return the cluster with a partition's new leader, if `epoch` is newer (KIP-951)."""
-        topic_info = self.topics.get(topic)
-        if topic_info is None or partition >= topic_info.partition_count:
+        cluster_topic = self.topics.get(topic)
+        if cluster_topic is None or partition >= cluster_topic.partition_count:
             return self
-        if epoch <= topic_info.leader_epochs[partition] or leader not in self.nodes:
+        if epoch <= cluster_topic.leader_epochs[partition] or leader not in self.nodes:
             return self
         moved = replace(
-            topic_info,
-            leaders=_with_value(topic_info.leaders, partition, leader),
-            leader_epochs=_with_value(topic_info.leader_epochs, partition, epoch),
+            cluster_topic,
+            leaders=_with_value(cluster_topic.leaders, partition, leader),
+            leader_epochs=_with_value(cluster_topic.leader_epochs, partition, epoch),
         )
         return replace(self, topics=MappingProxyType({**self.topics, topic: moved}))
 
@@ -127,7 +127,7 @@ class ClusterSnapshot:
         """
         nodes = sorted(self.nodes)
         missing = {
-            name: TopicInfo(
+            name: ClusterTopic(
                 name, None, tuple(nodes[i % len(nodes)] for i in range(count)), (-1,) * count
             )
             for name, count in topics
@@ -160,7 +160,7 @@ class ClusterSnapshot:
                 continue
             code = int(topic.error_code)
             if topic.partitions and code in _HAS_PARTITIONS:
-                received = _topic_info(topic, response.__version__)
+                received = _cluster_topic(topic, response.__version__)
                 topics[topic.name] = _newest(topics.get(topic.name), received)
                 errors.pop(topic.name, None)
             else:
@@ -178,7 +178,7 @@ def _with_value(values: tuple[int, ...], index: int, value: int) -> tuple[int, .
     return (*values[:index], value, *values[index + 1 :])
 
 
-def _topic_info(topic: Any, version: int) -> TopicInfo:
+def _cluster_topic(topic: Any, version: int) -> ClusterTopic:
     indexes = [int(partition.partition_index) for partition in topic.partitions]
     for index in (min(indexes), max(indexes)):
         if not 0 <= index < MAX_PARTITIONS:
@@ -192,10 +192,10 @@ def _topic_info(topic: Any, version: int) -> TopicInfo:
         leaders[index] = int(partition.leader_id)
         if version >= _RELIABLE_EPOCHS_VERSION:
             epochs[index] = int(partition.leader_epoch)
-    return TopicInfo(topic.name, getattr(topic, "topic_id", None), tuple(leaders), tuple(epochs))
+    return ClusterTopic(topic.name, getattr(topic, "topic_id", None), tuple(leaders), tuple(epochs))
 
 
-def _newest(earlier: TopicInfo | None, received: TopicInfo) -> TopicInfo:
+def _newest(earlier: ClusterTopic | None, received: ClusterTopic) -> ClusterTopic:
     """Return `received`, but keep leaders with newer epochs: brokers can lag (KAFKA-6614)."""
     if earlier is None or earlier.is_recreated(received.topic_id):
         return received

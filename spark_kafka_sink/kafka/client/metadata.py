@@ -326,11 +326,11 @@ class Metadata:
 
     def _leaderless(self, topic: str) -> list[int]:
         """Return the partitions that have no leader, or whose leader is not a known broker."""
-        topic_info = self.cluster.topics.get(topic)
+        cluster_topic = self.cluster.topics.get(topic)
         nodes = self.cluster.nodes
         return [
             partition
-            for partition, leader in enumerate(topic_info.leaders if topic_info else ())
+            for partition, leader in enumerate(cluster_topic.leaders if cluster_topic else ())
             if leader not in nodes
         ]
 

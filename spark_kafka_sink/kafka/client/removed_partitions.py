@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, TopicInfo
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, ClusterTopic
 
 REMOVED_AFTER_S = 5.0
 """Seconds for which all responses must agree, because lagging brokers might return the old topic.
@@ -21,7 +21,7 @@ class RemovedPartitions:
     the same id, or without an id, might come from a lagging broker.
     """
 
-    _largest: dict[str, TopicInfo] = field(default_factory=dict)
+    _largest: dict[str, ClusterTopic] = field(default_factory=dict)
     """The metadata of each topic when it had its highest partition count."""
     _since: dict[str, float] = field(default_factory=dict)
     """Time at which each recreated topic was first seen with fewer partitions, in seconds of the

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.throttling import RateLimits
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
     from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
     from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
@@ -60,7 +60,7 @@ class AdmissionControl:
         size = min(MAX_CHUNK_BYTES, config.buffer_memory // CHUNKS_PER_BUFFER, quota // 2)
         self._chunk_rows, self._chunk_bytes = self._limiter.max_chunk(MAX_INT, max(1, size))
 
-    def find_open_breakers(self, topic: TopicInfo) -> frozenset[int]:
+    def find_open_breakers(self, topic: ClusterTopic) -> frozenset[int]:
         """Return the partitions whose circuit breaker, or whose leader's circuit breaker, is open.
 
         The result includes UNASSIGNED if it contains all partitions that have a leader.
@@ -141,7 +141,7 @@ class AdmissionControl:
     def _over_quota(self, size: int) -> Mapping[str, Collection[int]]:
         return self.quotas.partitions_over_quota(size, self.client.metadata.cluster)
 
-    def _timeout_error(self, topic: TopicInfo, partition: int) -> BufferTimeoutError:
+    def _timeout_error(self, topic: ClusterTopic, partition: int) -> BufferTimeoutError:
         held = self.quotas.charged_bytes(TopicPartition(topic.name, partition))
         cluster = self.client.metadata.cluster
         leader = cluster.nodes.get(cluster.leader(topic.name, partition))

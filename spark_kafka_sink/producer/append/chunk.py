@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.rows import Rows
 
@@ -37,7 +37,7 @@ class Chunk:
     """
 
     rows: Rows
-    topics: tuple[TopicInfo, ...]
+    topics: tuple[ClusterTopic, ...]
     sizes: NDArray[np.int64]
     size: int = field(init=False)
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
     from spark_kafka_sink.producer.append.route import Mask, Partitions, Topics
     from spark_kafka_sink.producer.rows import Rows
 
@@ -203,7 +203,7 @@ class Partitioner:
                 count = len(rows) if isinstance(members, slice) else len(members)
                 partitions[members] = self._choose_partitions(topic, count)
 
-    def _choose_partitions(self, topic: TopicInfo, count: int) -> Partitions:
+    def _choose_partitions(self, topic: ClusterTopic, count: int) -> Partitions:
         led = np.array(topic.led_partitions or range(topic.partition_count), np.int32)
         if self._kind is PartitionerName.RANDOM:
             generator = np.random.default_rng(self._random.getrandbits(64))
@@ -215,7 +215,7 @@ class Partitioner:
     def _call_function(
         self,
         function: UserPartitioner,
-        topic: TopicInfo,
+        topic: ClusterTopic,
         rows: Rows,
         members: slice | NDArray[np.intp],
     ) -> Partitions:
@@ -252,7 +252,7 @@ def _explicit_partitions(rows: Rows, column: pa.Int32Array, topics: Topics) -> P
 
 def _by_topic(
     rows: Rows, topics: Topics, mask: Mask | None
-) -> list[tuple[TopicInfo, slice | NDArray[np.intp]]]:
+) -> list[tuple[ClusterTopic, slice | NDArray[np.intp]]]:
     """Return the rows that still need a partition, grouped by topic in their original order."""
     if rows.topic_indexes is None:
         if mask is None:

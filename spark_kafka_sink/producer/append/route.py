@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
     from spark_kafka_sink.producer.rows import Rows
 
-    Topics = tuple[TopicInfo, ...]
+    Topics = tuple[ClusterTopic, ...]
     Mask = NDArray[np.bool_]
     """A boolean for each of n rows."""
     Partitions = NDArray[np.int32]
@@ -40,7 +40,7 @@ class Route:
     topics: Topics
     bases: NDArray[np.int64]
 
-    def target(self, number: int) -> tuple[TopicInfo, int]:
+    def target(self, number: int) -> tuple[ClusterTopic, int]:
         """Return the topic and partition of a target number."""
         index = bisect_right(self.bases, number) - 1 if len(self.topics) > 1 else 0
         topic, partition = self.topics[index], number - int(self.bases[index])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
     from spark_kafka_sink.producer.append.chunk import BlockedTargets
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
@@ -125,7 +125,7 @@ class StickyPartitioner:
         return replace(route, targets=targets)
 
     def _choose(
-        self, topic: TopicInfo, sizes: NDArray[np.int64], blocked_targets: BlockedTargets
+        self, topic: ClusterTopic, sizes: NDArray[np.int64], blocked_targets: BlockedTargets
     ) -> NDArray[np.int64]:
         """Return a partition for each of n rows; the open batches are filled one after another."""
         chosen = np.empty(len(sizes), np.int64)
@@ -141,7 +141,7 @@ class StickyPartitioner:
         return chosen
 
     def _choices(
-        self, topic: TopicInfo, blocked_targets: BlockedTargets
+        self, topic: ClusterTopic, blocked_targets: BlockedTargets
     ) -> Iterator[tuple[int, int]]:
         """Yield partitions and the bytes left in their batches, the current partition first."""
         partitions = self._partitions(topic, blocked_targets)
@@ -156,12 +156,12 @@ class StickyPartitioner:
             ):
                 yield partition, self._room(topic, partition)
 
-    def _room(self, topic: TopicInfo, partition: int) -> int:
+    def _room(self, topic: ClusterTopic, partition: int) -> int:
         batch = self.accumulator.open_batch(TopicPartition(topic.name, partition))
         largest = self.client.batch_size_limits.of(topic.name, self.client.clock.monotonic())
         return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
 
-    def _partitions(self, topic: TopicInfo, blocked_targets: BlockedTargets) -> list[int]:
+    def _partitions(self, topic: ClusterTopic, blocked_targets: BlockedTargets) -> list[int]:
         """Return the partitions to draw from.
 
         If possible, these are the partitions that have a leader and accept records.
@@ -177,14 +177,14 @@ class StickyPartitioner:
             avoided.update(blocked_targets.over_quota.get(topic.name, ()))
         return [partition for partition in led if partition not in avoided] or led
 
-    def _queued(self, topic: TopicInfo, partitions: list[int]) -> list[int] | None:
+    def _queued(self, topic: ClusterTopic, partitions: list[int]) -> list[int] | None:
         if not self._adaptive:
             return None
         lengths = self.queues.lengths(topic.name)
         return [lengths[partition] for partition in partitions]
 
 
-def _count_unassigned(route: Route) -> Iterator[tuple[TopicInfo, int, int]]:
+def _count_unassigned(route: Route) -> Iterator[tuple[ClusterTopic, int, int]]:
     """Yield each topic, the number of its unassigned rows, and the number of its assigned rows."""
     if len(route.topics) == 1:
         missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicError
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
 from spark_kafka_sink.kafka.client.metadata import is_fatal
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.producer.row_error import TOPIC_ROW_ERRORS, RowError
@@ -47,7 +47,7 @@ class TopicMetadata:
         them again.
         """
 
-    def await_topics(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+    def await_topics(self, names: tuple[str, ...]) -> tuple[ClusterTopic, ...]:
         """Return the topics in the cluster; wait at most max.block.ms for them.
 
         Raises:
@@ -62,10 +62,10 @@ class TopicMetadata:
             raise self._missing_error(rejected, cluster)
         return tuple(cluster.topics[name] for name in names)
 
-    def cached_topics(self, names: tuple[str, ...]) -> tuple[TopicInfo, ...]:
+    def cached_topics(self, names: tuple[str, ...]) -> tuple[ClusterTopic, ...]:
         """Return the topics from the current metadata; an unknown topic has no partitions."""
         topics = self._client.metadata.cluster.topics
-        return tuple(topics.get(name) or TopicInfo(name, None, (), ()) for name in names)
+        return tuple(topics.get(name) or ClusterTopic(name, None, (), ()) for name in names)
 
     def start_waiting(self, names: tuple[str, ...]) -> None:
         """Start the max.block.ms timeout of unknown topics; wait only if it has already expired."""
@@ -103,7 +103,7 @@ class TopicMetadata:
             lambda: metadata.answered_requests > earlier, self._config.max_block_ms / 1000
         )
 
-    def await_topics_or_errors(self, names: tuple[str, ...]) -> tuple[TopicInfo | RowError, ...]:
+    def await_topics_or_errors(self, names: tuple[str, ...]) -> tuple[ClusterTopic | RowError, ...]:
         """Return each topic's metadata, or the error for its rows.
 
         Wait at most max.block.ms for missing topics, once for each topic. After one such timeout,
@@ -126,7 +126,7 @@ class TopicMetadata:
         cluster = self._await(names, is_done, _RETRY_TIMEOUT_S if missing_before else None)
         missing = {name for name in names if name not in cluster.topics}
         self._missing_topics = missing_before.difference(names) | missing
-        results: list[TopicInfo | RowError] = []
+        results: list[ClusterTopic | RowError] = []
         for name in names:
             topic = cluster.topics.get(name) or TOPIC_ROW_ERRORS.get(cluster.errors.get(name, 0))
             if topic is None:

@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
     from spark_kafka_sink.producer.append.route import Partitions
 
     Function = Callable[[pa.BinaryArray | None, pa.BinaryArray, int], Any]
@@ -39,7 +39,7 @@ class UserPartitioner:
         self._function: Function = _import_function(name)
 
     def assign(
-        self, topic: TopicInfo, key: pa.BinaryArray | None, value: pa.BinaryArray
+        self, topic: ClusterTopic, key: pa.BinaryArray | None, value: pa.BinaryArray
     ) -> Partitions:
         """Return the partition of each row, or UNASSIGNED, shape (n,).
 
@@ -67,7 +67,7 @@ class UserPartitioner:
             )
         return partitions
 
-    def _as_numpy(self, result: Any, topic: TopicInfo) -> Partitions:
+    def _as_numpy(self, result: Any, topic: ClusterTopic) -> Partitions:
         if isinstance(result, pa.Array):
             if result.null_count:
                 raise self._function_error("returned nulls", topic)
@@ -79,7 +79,7 @@ class UserPartitioner:
             )
         return result
 
-    def _function_error(self, problem: str, topic: TopicInfo) -> ColumnError:
+    def _function_error(self, problem: str, topic: ClusterTopic) -> ColumnError:
         return ColumnError(
             f"the partitioner {self.name} {problem}",
             topic=topic.name,

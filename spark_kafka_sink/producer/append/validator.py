@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
     from spark_kafka_sink.producer.append.partitioner import Partitioner
     from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
     from spark_kafka_sink.producer.bad_rows import BadRowCounter
@@ -90,7 +90,7 @@ class RowValidator:
             rows = rows.with_topics(good_topics)
         return letters + self._writable(Chunk(rows, topics, sizes))
 
-    def _resolve_topics(self, rows: Rows) -> tuple[TopicInfo, ...]:
+    def _resolve_topics(self, rows: Rows) -> tuple[ClusterTopic, ...]:
         """Return the rows' topics; wait for unknown ones only if the rows need their partitions."""
         if self.partitioner.may_choose_later(rows):
             topics = self.topics.cached_topics(rows.topics)

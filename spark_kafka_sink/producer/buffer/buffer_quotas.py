@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from threading import RLock
 
-    from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
 
 _T = TypeVar("_T")
 PARTITION_QUOTA_DIVISOR = 2
@@ -62,7 +62,7 @@ class BufferQuotas:
         self._names: set[str] = set()
         self._cluster: ClusterSnapshot | None = None
         """The snapshot to which the fields below apply; None if they must be computed."""
-        self._topics: dict[str, TopicInfo] = {}
+        self._topics: dict[str, ClusterTopic] = {}
         """The topics that the session writes to."""
         self._bytes_by_broker: Counter[int] = Counter()
         """The bytes charged for the batches of each broker."""
@@ -95,7 +95,7 @@ class BufferQuotas:
         if self._cluster is not None:
             self._bytes_by_broker[self._leader(topic_partition)] += size
 
-    def add_topics(self, topics: Iterable[TopicInfo]) -> None:
+    def add_topics(self, topics: Iterable[ClusterTopic]) -> None:
         """Add topics that the session writes to."""
         names = {topic.name for topic in topics}
         with self._lock:
@@ -121,8 +121,8 @@ class BufferQuotas:
                     over_quota[topic].add(partition)
             brokers = _over(self._bytes_by_broker, size, self.limit) - {NO_LEADER}
             if self._has_brokers and brokers:
-                for name, topic_info in self._topics.items():
-                    leaders = enumerate(topic_info.leaders)
+                for name, cluster_topic in self._topics.items():
+                    leaders = enumerate(cluster_topic.leaders)
                     over_quota[name].update(
                         number for number, leader in leaders if leader in brokers
                     )

@@ -113,9 +113,9 @@ class SessionOutcome:
 
         Otherwise a transaction could be committed although acknowledged records are lost.
         """
-        for topic, topic_info in cluster.topics.items():
-            if topic_info.topic_id:
-                self._check_recreated(topic, topic_info.topic_id)
+        for topic, cluster_topic in cluster.topics.items():
+            if cluster_topic.topic_id:
+                self._check_recreated(topic, cluster_topic.topic_id)
 
     def _check_recreated(self, topic: str, topic_id: uuid.UUID) -> None:
         if deleted := self.written.deleted_records(topic, topic_id):

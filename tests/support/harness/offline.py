@@ -10,7 +10,7 @@ from uuid import UUID
 
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.client import Client
-from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node, TopicInfo
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, ClusterTopic, Node
 from spark_kafka_sink.producer.session import ProducerSession
 from tests.support.clock import ManualClock
 
@@ -36,10 +36,10 @@ def config(**options: object) -> ProducerConfig:
     return ProducerConfig.parse({"kafka.bootstrap.servers": "boot:9092"} | kafka_options)
 
 
-def topic(name: str, partitions: int, leader: int = 1) -> TopicInfo:
+def topic(name: str, partitions: int, leader: int = 1) -> ClusterTopic:
     """Return a topic with one leader for all partitions."""
     number = UUID(int=0x1000 + sum(name.encode()))
-    return TopicInfo(name, number, (leader,) * partitions, (0,) * partitions)
+    return ClusterTopic(name, number, (leader,) * partitions, (0,) * partitions)
 
 
 class ManualClient(Client):

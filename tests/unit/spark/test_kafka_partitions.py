@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.config.enums import PartitionerName
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES, Partitioner
 from spark_kafka_sink.spark.kafka_partitions import key_hashes
 from tests.integration.support.producer_writes import rows
@@ -22,7 +22,7 @@ def test_keys_are_assigned_as_by_the_producer(kind: PartitionerName) -> None:
     config = ProducerConfig.parse(
         {"kafka.bootstrap.servers": "h:1", "kafka.partitioner": kind.value}
     )
-    topic = TopicInfo("t", None, (1,) * COUNT, (0,) * COUNT)
+    topic = ClusterTopic("t", None, (1,) * COUNT, (0,) * COUNT)
     chunk = rows("t", [b"v"] * len(KEYS), keys=KEYS)
     targets = Partitioner(config, Random(1)).assign(chunk, (topic,)).targets.tolist()
     hashes = key_hashes(kind, pa.array(KEYS, pa.binary())).to_pylist()

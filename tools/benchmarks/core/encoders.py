@@ -24,7 +24,7 @@ from spark_kafka_sink.formats.encoder_spec import (
     compile_encoder,
     derive_schema,
 )
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, size_bounds, split_records
 from spark_kafka_sink.producer.append.batch_layout import BatchLayout, BatchLimits, lay_out
@@ -101,7 +101,7 @@ class _Bench:
         self._limits = BatchLimits(config.batch_size)
         self._partitioner = Partitioner(config, Random(0))
         leaders = (1,) * PARTITIONS
-        self._topics = (TopicInfo("t", None, leaders, leaders),)
+        self._topics = (ClusterTopic("t", None, leaders, leaders),)
         self._open: dict[int, OpenBatchFacts] = {}
         self._chunks = [_chunk(seed, keyed=keyed) for seed in range(_KINDS)]
         self._since = 0

@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.route import Route
@@ -39,7 +39,7 @@ def partitioner(**options: object) -> Partitioner:
     return Partitioner(config(**options), Random(3))
 
 
-def topics(*counts: int) -> tuple[TopicInfo, ...]:
+def topics(*counts: int) -> tuple[ClusterTopic, ...]:
     return tuple(topic(name, count) for name, count in zip("abc", counts, strict=False))
 
 

@@ -14,7 +14,7 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
-from spark_kafka_sink.kafka.client.cluster_snapshot import TopicInfo
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.records.columns import Columns
@@ -152,16 +152,16 @@ def logged(cluster: FakeCluster, *partitions: int) -> int:
     return sum(cluster.logs["t", partition].end for partition in partitions)
 
 
-class ConcurrentTopics(dict[str, TopicInfo]):
+class ConcurrentTopics(dict[str, ClusterTopic]):
     """Topics of a metadata lookup during which the writer appends rows of other topics."""
 
-    def __init__(self, topics: Mapping[str, TopicInfo], sim: World) -> None:
+    def __init__(self, topics: Mapping[str, ClusterTopic], sim: World) -> None:
         super().__init__(topics)
         others = [info for name, info in topics.items() if name != "t"]
         self._writer = threading.Thread(target=self._append_others, args=(sim, others))
 
     @staticmethod
-    def _append_others(sim: World, others: list[TopicInfo]) -> None:
+    def _append_others(sim: World, others: list[ClusterTopic]) -> None:
         for info in others:
             list(sim.session._admission.in_quota_order(routed(sim, unkeyed(1), info)))
 
@@ -298,7 +298,7 @@ def test_slice_that_pins_an_old_chunk_is_copied() -> None:
         assert [v and v[:6] for v in cluster.logs["t", 1].values()[1:3]] == [b"000001", b"000005"]
 
 
-def routed(sim: World, rows: Rows, info: TopicInfo | None = None) -> RoutedChunk:
+def routed(sim: World, rows: Rows, info: ClusterTopic | None = None) -> RoutedChunk:
     info = info or sim.client.metadata.cluster.topics["t"]
     sizes = np.full(len(rows), 100, np.int64)
     route = sim.session._partitioner.assign(rows, (info,))

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, TopicInfo
+from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, ClusterTopic
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from tests.support.harness.offline import topic
@@ -16,7 +16,7 @@ def partition_of(partition: int, name: str = "t") -> TopicPartition:
     return TopicPartition(name, partition)
 
 
-def known(*topics: TopicInfo) -> dict[str, TopicInfo]:
+def known(*topics: ClusterTopic) -> dict[str, ClusterTopic]:
     return {info.name: info for info in topics}
 
 
@@ -27,7 +27,7 @@ WIDE = replace(topic("t", 6), leaders=(1, 2, 1, 2, 1, 2))
 
 
 def find_over_quota(
-    held: dict[TopicPartition, int], topics: dict[str, TopicInfo], more: int, limit: int
+    held: dict[TopicPartition, int], topics: dict[str, ClusterTopic], more: int, limit: int
 ) -> dict[str, set[int]]:
     """Return the partitions over quota, and check that `is_over_quota` agrees for each."""
     quotas, there = BufferQuotas(limit, RLock()), ClusterSnapshot(topics=MappingProxyType(topics))
@@ -103,7 +103,7 @@ def test_deleted_topic_counts_only_per_partition() -> None:
     assert full_partitions == {"t": {7}, "gone": {0}}
 
 
-def cluster(*topics: TopicInfo) -> ClusterSnapshot:
+def cluster(*topics: ClusterTopic) -> ClusterSnapshot:
     return ClusterSnapshot(topics=MappingProxyType(known(*topics)))
 
 
