@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo
+    from spark_kafka_sink.report.task_report import ProgressCounts, TaskAttempt
 
 ROWS_PER_SLICE = 64
 """Rows per partition below which the fixed cost of a slice exceeds the cost of its rows."""
@@ -209,7 +209,7 @@ class ProducerSession:
                 break
         return transaction_manager.has_ended
 
-    def report(self, task: TaskInfo) -> DeliveryReport:
+    def report(self, task: TaskAttempt) -> DeliveryReport:
         """Return the delivery report; it is complete after `flush`."""
         duration = self.client.clock.monotonic() - self._started
         self._accumulator.copy_metrics_to(self._meters)

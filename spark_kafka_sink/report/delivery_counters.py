@@ -21,7 +21,12 @@ from spark_kafka_sink.report.metrics.merging import (
 )
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import COLUMNS, TaskInfo, TaskReport, TransactionInfo
+from spark_kafka_sink.report.task_report import (
+    COLUMNS,
+    ReportedTransaction,
+    TaskAttempt,
+    TaskReport,
+)
 from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:
@@ -171,7 +176,7 @@ class DeliveryCounters:
     """The slowest tasks, slowest first, at most `SLOWEST_KEPT`."""
     task_reports: tuple[TaskReport, ...] = merged_field(flat(_slowest, TASKS_KEPT), ())
     """With report.tasks=all, every task, slowest first, at most `TASKS_KEPT`."""
-    transactions: tuple[TransactionInfo, ...] = merged_field(flat(sorted, TASKS_KEPT), ())
+    transactions: tuple[ReportedTransaction, ...] = merged_field(flat(sorted, TASKS_KEPT), ())
     """Transactions that tasks wrote in, sorted by id: at most ten, or 10,000 with report.tasks=all.
     Their outcome is in `transaction_outcome`. Empty if an earlier driver had decided the batch, and
     without exactly-once.
@@ -242,7 +247,7 @@ class DeliveryCounters:
         """Return every outcome other than "persisted", in the form used by `DeliveryError`."""
         return tuple(status for partition in self.partitions for status in partition.statuses())
 
-    def with_task(self, task: TaskInfo) -> Self:
+    def with_task(self, task: TaskAttempt) -> Self:
         """Return this report with the line of its only task."""
         line = TaskReport(
             duration_ms=self.duration_max_ms,
@@ -313,7 +318,7 @@ class DeliveryCounters:
                 TaskReport.from_row(data["task_columns"], row) for row in data["task_rows"]
             ),
             transactions=tuple(
-                TransactionInfo(**transaction) for transaction in data["transactions"]
+                ReportedTransaction(**transaction) for transaction in data["transactions"]
             ),
             metrics=ProducerMetrics.from_dict(data["metrics"]),
             poison=tuple(BadRowCount.from_dict(count) for count in data["poison"]),

@@ -13,7 +13,7 @@ from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo
+from spark_kafka_sink.report.task_report import ProgressCounts, TaskAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -183,7 +183,7 @@ class ReportBuilder:
             for (topic, partition, status, error), records in sorted(self._failures.items())
         )
 
-    def build(self, task: TaskInfo, duration_ms: int) -> DeliveryReport:
+    def build(self, task: TaskAttempt, duration_ms: int) -> DeliveryReport:
         """Return the report of the task so far; `duration_ms` is the task's own time."""
         return DeliveryReport(
             tasks=1,

@@ -12,8 +12,8 @@ _COUNTS = ("records", "bytes_sent", "retries", "poison")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class TaskInfo:
-    """Spark's numbers for a task."""
+class TaskAttempt:
+    """Spark's ids of a task attempt."""
 
     partition_id: int = 0
     """The number of the task's DataFrame partition."""
@@ -23,7 +23,7 @@ class TaskInfo:
     """Spark's unique id of this attempt."""
 
 
-COLUMNS = ("duration_ms", *(field.name for field in fields(TaskInfo)), *_COUNTS)
+COLUMNS = ("duration_ms", *(field.name for field in fields(TaskAttempt)), *_COUNTS)
 """Names of the values that `TaskReport.to_row` returns."""
 
 
@@ -54,7 +54,7 @@ class TaskReport:
 
     duration_ms: int
     """Duration of the task in milliseconds."""
-    task: TaskInfo
+    task: TaskAttempt
     records: int = 0
     """Number of records handed to the producer."""
     bytes_sent: int = 0
@@ -76,7 +76,7 @@ class TaskReport:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Parse the result of `to_dict`."""
-        task = TaskInfo(**{field.name: data[field.name] for field in fields(TaskInfo)})
+        task = TaskAttempt(**{field.name: data[field.name] for field in fields(TaskAttempt)})
         counts = {name: int(data[name]) for name in _COUNTS}
         return cls(duration_ms=data["duration_ms"], task=task, **counts)
 
@@ -87,7 +87,7 @@ class TaskReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class TransactionInfo:
+class ReportedTransaction:
     """A transaction that a task left open for the driver to commit or abort."""
 
     transactional_id: str

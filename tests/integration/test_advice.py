@@ -18,7 +18,7 @@ from spark_kafka_sink.producer.session_pool import (
 )
 from spark_kafka_sink.report.advice import Advice, Direction
 from spark_kafka_sink.report.advice_rules import advise
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.slow_link import slow_link
 
@@ -50,7 +50,7 @@ def write_session(
                 session.append(chunk)
                 time.sleep(pause_s)
             session.flush()
-            return session.report(TaskInfo())
+            return session.report(TaskAttempt())
         finally:
             session.close()
             client.close()
@@ -129,7 +129,7 @@ def test_tiny_tasks_are_advised_to_be_fewer(broker: EmbeddedBroker) -> None:
         session = borrow_session(settings)
         session.append(numbered("one", number, 3, 1))
         session.flush()
-        reports.append(session.report(TaskInfo(partition_id=number)))
+        reports.append(session.report(TaskAttempt(partition_id=number)))
         give_back_session(session)
     discard_session(borrow_session(settings))
     advice = advice_of(DeliveryReport.merge_all(reports))["the number of tasks", Direction.LOWER]

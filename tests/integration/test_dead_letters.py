@@ -9,7 +9,7 @@ from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import rows
 from tests.integration.support.tolerant_writes import TOLERATE, batch, context, write, write_keyed
 from tools.support.admin import Admin
@@ -142,7 +142,7 @@ def test_dead_letter_of_a_row_with_invalid_timestamp(topics: tuple[str, str, str
         stamps = list(times.values())
         session.append(rows(topic, list(times), timestamps=stamps, partitions=partitions))
         session.flush()
-        report = session.report(TaskInfo())
+        report = session.report(TaskAttempt())
     finally:
         discard_session(session)
     assert [record.value for record in by_confluent(servers, topic)] == [b"good"]

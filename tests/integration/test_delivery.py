@@ -14,7 +14,7 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import numbered, produce, rows, session
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent, count, ranges
@@ -92,7 +92,7 @@ def test_record_too_large_for_the_broker(any_kafka: AnyKafka, unique_topic: str)
         producer.append(rows(unique_topic, values))
         with pytest.raises(DeliveryError) as caught:
             producer.flush()
-        report = producer.report(TaskInfo())
+        report = producer.report(TaskAttempt())
     error = caught.value
     assert error.kafka_error == "MESSAGE_TOO_LARGE"
     assert (error.topic, error.partition) == (unique_topic, 0)

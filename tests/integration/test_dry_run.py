@@ -9,7 +9,7 @@ from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import numbered
 
 TOPIC = "events"
@@ -31,7 +31,7 @@ def write_task(broker: EmbeddedBroker, *, dry_run: bool, **options: str) -> Deli
     session.append(numbered(TOPIC, 0, 100, 3))
     session.flush()
     give_back_session(session)
-    return session.report(TaskInfo())
+    return session.report(TaskAttempt())
 
 
 def requests(caplog: pytest.LogCaptureFixture) -> set[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support import servers
 from tests.integration.support.producer_writes import produce, rows, session
 from tests.support.waiting import wait_until
@@ -51,7 +51,7 @@ def blocked_lookups(monkeypatch: pytest.MonkeyPatch, held: int) -> Iterator[Bloc
 
 
 def persisted(producer: ProducerSession) -> dict[int, int]:
-    parts = producer.report(TaskInfo()).partitions
+    parts = producer.report(TaskAttempt()).partitions
     return {part.partition: part.persisted for part in parts}
 
 

@@ -190,14 +190,14 @@ def test_verify_truncated_log(any_kafka: AnyKafka, unique_topic: str, tmp_path: 
 
 
 def test_verify_transactions(any_kafka: AnyKafka, unique_topic: str, tmp_path: Path) -> None:
-    from spark_kafka_sink.report.task_report import TaskInfo
+    from spark_kafka_sink.report.task_report import TaskAttempt
 
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1)
     for commit, verdict in ((True, "complete"), (False, "missing")):
         with transaction(any_kafka.bootstrap_servers) as producer:
             producer.append(rows(unique_topic, [b"a", b"b"]))
             producer.flush()
-            report = producer.report(TaskInfo())
+            report = producer.report(TaskAttempt())
             assert verify_report(any_kafka, report, tmp_path) == (1, ["open transaction"])
             finish(any_kafka, unique_topic, producer, commit=commit)
         assert verify_report(any_kafka, report, tmp_path) == (int(not commit), [verdict])

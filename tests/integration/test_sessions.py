@@ -13,7 +13,7 @@ from spark_kafka_sink.producer.session_pool import (
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import config, numbered, rows, write_task
 from tests.support import readers
 from tools.support.admin import Admin
@@ -123,7 +123,7 @@ def test_forked_child_does_not_use_connections_of_its_parent(
         os.waitpid(child, 0)
         session.append(rows(unique_topic, [b"after"]))
         session.flush()
-        assert session.report(TaskInfo()).retries == 0
+        assert session.report(TaskAttempt()).retries == 0
         assert len(session.client.network.brokers()) == opened
     finally:
         discard_session(session)

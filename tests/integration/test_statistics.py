@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import numbered, produce, session
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
@@ -171,7 +171,7 @@ def test_timestamps_of_a_log_append_time_topic(
         for number in range(3):
             producer.append(numbered(unique_topic, number, 1, 1))
             producer.flush()
-        (part,) = producer.report(TaskInfo()).partitions
+        (part,) = producer.report(TaskAttempt()).partitions
     after = int(time.time() * 1000)
     assert part.first_append_time is not None
     assert part.last_append_time is not None

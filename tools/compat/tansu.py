@@ -25,7 +25,7 @@ from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_pool import POOL, borrow_session, give_back_session
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tools.support.kafka_node import free_port
 from tools.support.readers import by_confluent
 from tools.support.waiting import poll
@@ -75,7 +75,7 @@ def write_tasks(servers: str, topic: str, **options: str) -> None:
         values = [b"%d" % number for number in range(task * _ROWS, (task + 1) * _ROWS)]
         session.append(Rows(columns=Columns(value=pa.array(values, pa.binary())), topics=(topic,)))
         session.flush()
-        session.report(TaskInfo())
+        session.report(TaskAttempt())
         give_back_session(session)
     numbers = Counter(int(record.value or b"-1") for record in by_confluent(servers, topic))
     if numbers != Counter(range(_TASKS * _ROWS)):

@@ -63,7 +63,7 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
     TopicMetrics,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
+from spark_kafka_sink.report.task_report import ReportedTransaction, TaskAttempt, TaskReport
 from spark_kafka_sink.spark.schema.arrow_schema import arrow_schema
 from tools.docs.pages import ROOT, attribute_docs, one_line, table
 
@@ -374,8 +374,8 @@ def render_fault_effects() -> str:
 
 
 _PART = PartitionReport(topic="events", partition=0, persisted=1)
-_TASK = TaskReport(duration_ms=1, task=TaskInfo())
-_TRANSACTION = TransactionInfo(transactional_id="orders", producer_id=1, epoch=0)
+_TASK = TaskReport(duration_ms=1, task=TaskAttempt())
+_TRANSACTION = ReportedTransaction(transactional_id="orders", producer_id=1, epoch=0)
 _BROKER = BrokerMetrics(node_id=1, name="kafka:9092")
 _TOPIC = TopicMetrics(topic="events")
 _METRICS = ProducerMetrics(brokers=(_BROKER,), topics=(_TOPIC,), settings=(("buffer.memory", "1"),))
@@ -393,8 +393,8 @@ def render_fields() -> str:
     docs["task_columns"] = "Names of the values in a row of `task_rows`."
     docs["task_rows"] = docs["task_reports"]
     parts = {
-        "slowest": (_TASK.to_dict(), attribute_docs(TaskInfo) | attribute_docs(TaskReport)),
-        "transactions": (asdict(_TRANSACTION), attribute_docs(TransactionInfo)),
+        "slowest": (_TASK.to_dict(), attribute_docs(TaskAttempt) | attribute_docs(TaskReport)),
+        "transactions": (asdict(_TRANSACTION), attribute_docs(ReportedTransaction)),
         "poison": (asdict(BadRowCount(reason="")), attribute_docs(BadRowCount)),
         "codecs": (asdict(CodecCost(codec="")), attribute_docs(CodecCost)),
         "partitions": (_PART.to_dict(), attribute_docs(PartitionReport)),

@@ -31,7 +31,7 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
 from spark_kafka_sink.report.export.java_metrics import client_values
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_storage import write_report
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -233,7 +233,7 @@ class Statistics:
         """Return the values of a line, and start new windows."""
         age = now - self._started
         self.accumulator.copy_metrics_to(self.report.meters)
-        report = self.report.build(TaskInfo(), int(age * 1000))
+        report = self.report.build(TaskAttempt(), int(age * 1000))
         contents = self.accumulator.contents()
         return {
             "name": self.name,

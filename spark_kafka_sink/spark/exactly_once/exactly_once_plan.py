@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.scope_state import ScopeStateOf
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
-    from spark_kafka_sink.report.task_report import TaskInfo
+    from spark_kafka_sink.report.task_report import TaskAttempt
 
 _FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error."
 """Hint for errors in tasks. Planning cannot raise them, because Spark passes neither query nor
@@ -81,7 +81,9 @@ class ExactlyOncePlan:
             raise rejected
         return verdict is BatchVerdict.WRITE
 
-    def transaction(self, query_id: str | None, batch: str, task: TaskInfo) -> TransactionSettings:
+    def transaction(
+        self, query_id: str | None, batch: str, task: TaskAttempt
+    ) -> TransactionSettings:
         """Return the transaction settings for one attempt of one task."""
         task_id = TaskTransactionalId(
             scope=self.scope,

@@ -16,7 +16,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
 from spark_kafka_sink.report.packed_numbers import UNKNOWN
 from spark_kafka_sink.report.packed_report import partitions_of
-from spark_kafka_sink.report.task_report import TransactionInfo
+from spark_kafka_sink.report.task_report import ReportedTransaction
 from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def results_of(messages: Sequence[TransactionCommitMessage]) -> list[TaskResult]
 
 def transactions_of(
     results: Sequence[TaskResult], tasks: ReportTasks
-) -> tuple[TransactionInfo, ...]:
+) -> tuple[ReportedTransaction, ...]:
     """Return the distinct transactions of the tasks, sorted by id.
 
     Their number is limited in the same way as the task lines of a report.
@@ -64,7 +64,7 @@ def transactions_of(
         result.transaction.transaction for result in results if result.transaction is not None
     }
     infos = sorted(
-        TransactionInfo(
+        ReportedTransaction(
             transactional_id=transaction.transactional_id,
             producer_id=transaction.producer_id,
             epoch=transaction.epoch,

@@ -17,7 +17,7 @@ from spark_kafka_sink.spark.exactly_once import running_query
 from spark_kafka_sink.spark.exactly_once.row_counter import RowCounter
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
 from spark_kafka_sink.spark.runtime import internals, worker_context
-from spark_kafka_sink.spark.writers.task_writer import TaskWriter, task_info
+from spark_kafka_sink.spark.writers.task_writer import TaskWriter, current_task_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -123,7 +123,7 @@ class TransactionalTaskWriter(TaskWriter):
         self, batches: Iterable[pa.RecordBatch], query_id: str | None, batch: str
     ) -> tuple[DeliveryReport, TaskTransaction | None, tuple[WrittenTopic, ...]]:
         """Return the report, the open transaction (None without rows), and the written topics."""
-        settings = self.plan.transaction(query_id, batch, task_info())
+        settings = self.plan.transaction(query_id, batch, current_task_attempt())
         transaction: TaskTransaction | None = None
 
         def finish(session: ProducerSession | None) -> None:

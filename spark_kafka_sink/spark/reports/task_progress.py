@@ -16,7 +16,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from spark_kafka_sink.report.task_report import ProgressCounts, TaskInfo
+from spark_kafka_sink.report.task_report import ProgressCounts, TaskAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -128,7 +128,7 @@ class ProgressSender:
         task: Spark's numbers for the task.
     """
 
-    def __init__(self, address: ProgressAddress | None, task: TaskInfo) -> None:
+    def __init__(self, address: ProgressAddress | None, task: TaskAttempt) -> None:
         self._address = address
         self._task = task
         self._began = monotonic()

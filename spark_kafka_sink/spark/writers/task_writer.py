@@ -22,7 +22,7 @@ from pyspark import TaskContext
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.secret import split_query
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from spark_kafka_sink.spark.reports.report_folder import report_folder
 from spark_kafka_sink.spark.reports.retention import statistics_prefix
 from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, ProgressSender
@@ -77,7 +77,7 @@ class TaskWriter:
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> CommitMessage:
         """Write all rows and wait for their acknowledgement. Raises if a row fails."""
-        with self.origin.error_file.storing_errors(task_info().partition_id):
+        with self.origin.error_file.storing_errors(current_task_attempt().partition_id):
             exclude_from_garbage_collection()
             startup = self.origin.startup_ms + _loaded_ms()
             return replace(self.write_and_report(batches), startup_ms=startup)
@@ -123,7 +123,7 @@ class TaskWriter:
                     session.append(rows)
                 if session is not None:
                     session.flush()
-            report = DeliveryReport() if session is None else session.report(task_info())
+            report = DeliveryReport() if session is None else session.report(current_task_attempt())
             finish(session)
         except BaseException:
             if session is not None:
@@ -161,7 +161,7 @@ class TaskWriter:
         from spark_kafka_sink.spark.rows.rows_from_arrow import FirstRow, gather, read_chunks
 
         clock = SystemClock()
-        first = FirstRow(0, task_info().partition_id)
+        first = FirstRow(0, current_task_attempt().partition_id)
         for batch in gather(batches, min_rows):
             if batch.num_rows:
                 yield from read_chunks(batch, self.roles, clock, first)
@@ -169,7 +169,7 @@ class TaskWriter:
 
     def reporter(self) -> ProgressSender:
         """Return the reporter of this task's progress."""
-        return ProgressSender(self.progress, task_info())
+        return ProgressSender(self.progress, current_task_attempt())
 
     def session_settings(self) -> SessionSettings:
         """Return the session settings that are not part of the producer's configuration."""
@@ -180,7 +180,7 @@ class TaskWriter:
             dead_letters=self.config.dead_letters,
             throttling=self.config.throttling,
             client_id=client_id(self.origin.query_name),
-            task_number=task_info().partition_id,
+            task_number=current_task_attempt().partition_id,
             dry_run=self.config.dry_run,
             assumed_topics=self.config.assumed_topics,
             statistics_path=self._statistics_path(),
@@ -190,7 +190,7 @@ class TaskWriter:
 
     def _statistics_path(self) -> str | None:
         """Return the path of the statistics file, which is unique to this task attempt."""
-        folder, task = self.config.statistics_path, task_info()
+        folder, task = self.config.statistics_path, current_task_attempt()
         if folder is None:
             return None
         stream = statistics_prefix(local_property(QUERY_ID), local_property(BATCH_ID))
@@ -218,12 +218,12 @@ def _discard(session: ProducerSession, *, in_transaction: bool) -> None:
         discard_session(session)
 
 
-def task_info() -> TaskInfo:
-    """Return Spark's numbers for the task of this thread; zeros outside a task."""
+def current_task_attempt() -> TaskAttempt:
+    """Return Spark's ids of the task attempt of this thread; zeros outside a task."""
     context = TaskContext.get()
     if context is None:
-        return TaskInfo()
-    return TaskInfo(
+        return TaskAttempt()
+    return TaskAttempt(
         partition_id=context.partitionId(),
         attempt=context.attemptNumber(),
         task_attempt_id=context.taskAttemptId(),

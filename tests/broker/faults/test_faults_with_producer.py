@@ -13,7 +13,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.broker.support.inspection import log_in
 from tests.integration.support.producer_writes import numbered, session
 from tests.support.waiting import wait_until
@@ -42,7 +42,7 @@ def write(kafka: EmbeddedBroker, pause: float = 0.0, **options: object) -> Deliv
     with session(kafka.bootstrap_servers, **(QUICK | options)) as producer:
         append_all(producer, pause)
         producer.flush()
-        return producer.report(TaskInfo())
+        return producer.report(TaskAttempt())
 
 
 def append_all(producer: ProducerSession, pause: float = 0.0) -> None:
@@ -170,10 +170,10 @@ def test_temporarily_not_enough_replicas() -> None:
     with three as kafka, session(kafka.bootstrap_servers, **QUICK) as producer:
         kafka.stop_node(3)
         append_all(producer)
-        wait_until(lambda: "NOT_ENOUGH_REPLICAS" in dict(producer.report(TaskInfo()).errors))
+        wait_until(lambda: "NOT_ENOUGH_REPLICAS" in dict(producer.report(TaskAttempt()).errors))
         kafka.start_node(3)
         producer.flush()
-        check(kafka, producer.report(TaskInfo()))
+        check(kafka, producer.report(TaskAttempt()))
 
 
 def test_lost_producer_state() -> None:

@@ -18,7 +18,7 @@ from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import discard_session
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import config, rows
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
@@ -80,8 +80,8 @@ def _write(session: ProducerSession) -> tuple[DeliveryReport, DeliveryError | No
     try:
         session.flush()
     except DeliveryError as error:
-        return session.report(TaskInfo()), error
-    return session.report(TaskInfo()), None
+        return session.report(TaskAttempt()), error
+    return session.report(TaskAttempt()), None
 
 
 def _session(kafka: EmbeddedBroker) -> ProducerSession:
@@ -142,7 +142,7 @@ def test_lost_response_with_any_timestamp(kafka: EmbeddedBroker, time_ms: int) -
     try:
         session.append(rows("t", values, timestamps=[time_ms] * COUNT, partitions=[0] * COUNT))
         session.flush()
-        report = session.report(TaskInfo())
+        report = session.report(TaskAttempt())
     finally:
         discard_session(session)
     (part,) = report.partitions

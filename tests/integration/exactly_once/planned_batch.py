@@ -28,7 +28,7 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
     JoinedTransaction,
     TransactionSettings,
 )
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.exactly_once.simulated_writes import (
     ROWS,
     Writes,
@@ -85,7 +85,7 @@ class PlannedBatch:
             discard_session(session)
             raise
         assert transaction == self.shared
-        ranges = ranges_of(session.report(TaskInfo()))
+        ranges = ranges_of(session.report(TaskAttempt()))
         give_back_session(session)
         return self.result(
             TaskTransaction(

@@ -26,7 +26,7 @@ from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_cli
 from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from spark_kafka_sink.spark.exactly_once import transactional_task
 from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion
 from spark_kafka_sink.spark.exactly_once.planning import plan_micro_batch, plan_write, stream_scope
@@ -85,7 +85,9 @@ def micro_batch(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Set the query and the micro-batch of each task; each task is a different attempt."""
     attempts = count()
     monkeypatch.setattr(
-        transactional_task, "task_info", lambda: TaskInfo(task_attempt_id=next(attempts))
+        transactional_task,
+        "current_task_attempt",
+        lambda: TaskAttempt(task_attempt_id=next(attempts)),
     )
     settings = {QUERY_ID: "6b0c7a3e-58e5-4b1f-9a55-0a7f4d3c2b1e", BATCH_ID: "0"}
     monkeypatch.setattr(internals, "local_property", settings.get)
@@ -194,7 +196,7 @@ def test_task_that_has_a_producer_id_at_the_abort(
     Admin(servers).create_topic(unique_topic)
     stopped = _plan(servers, unique_topic)
     assert isinstance(stopped.task, TransactionalTaskWriter)
-    settings = stopped.task.plan.transaction(None, "x", TaskInfo(task_attempt_id=7))
+    settings = stopped.task.plan.transaction(None, "x", TaskAttempt(task_attempt_id=7))
     with BlockingClient(stopped.task.config.producer) as client:
         admin = TransactionAdmin(client)
         late = admin.init_producer_id(settings.transactional_id, 60_000, client.deadline(20))

@@ -11,7 +11,7 @@ from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import numbered, session
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
@@ -47,7 +47,7 @@ def _write_while(
                     running.set()
                 time.sleep(pause_s)
             producer.flush()
-            return producer.report(TaskInfo())
+            return producer.report(TaskAttempt())
 
     with ThreadPoolExecutor(1) as pool:
         writing = pool.submit(write)
@@ -168,7 +168,7 @@ def _write_until_it_fails(
         endless = _EndlessWriter(kafka, producer, topic)
         with pytest.raises(DeliveryError) as caught:
             endless.run()
-        return caught.value, producer.report(TaskInfo()), endless.appended
+        return caught.value, producer.report(TaskAttempt()), endless.appended
 
 
 def test_broker_never_restarts(fragile_kafka: KafkaCluster, unique_topic: str) -> None:

@@ -7,7 +7,7 @@ from confluent_kafka import TopicPartition
 
 from spark_kafka_sink.common.errors import DeliveryError, UnknownTopicError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import numbered, produce, rows, session
 from tests.support.readers import await_count, by_kafka_python
 from tests.support.waiting import wait_until
@@ -190,7 +190,7 @@ def test_producer_whose_records_were_deleted(
         for start in (100, 200):
             producer.append(numbered(unique_topic, start, 100, 1))
             producer.flush()
-        errors = dict(producer.report(TaskInfo()).errors)
+        errors = dict(producer.report(TaskAttempt()).errors)
     assert numbers_in(old_kafka.bootstrap_servers, unique_topic) == list(range(100, 300))
     assert ("UNKNOWN_PRODUCER_ID" in errors) is old_kafka.release.startswith("2.1")
 
@@ -225,7 +225,7 @@ def test_broker_hangs_temporarily(old_kafka: ZooKeeperCluster, unique_topic: str
         old_kafka.node(2).pause()
         try:
             producer.append(numbered(unique_topic, 2_000, 2_000, 2))
-            wait_until(lambda: producer.report(TaskInfo()).retries)
+            wait_until(lambda: producer.report(TaskAttempt()).retries)
         finally:
             old_kafka.node(2).resume()
         producer.flush()

@@ -14,7 +14,7 @@ from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import discard_session
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import config, rows, session
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
@@ -49,7 +49,7 @@ def hanging_broker(kafka: KafkaCluster, node: int) -> Iterator[None]:
 
 def persisted(producer: ProducerSession, led_by: set[int]) -> int:
     """Return the number of acknowledged records in the partitions of these leaders."""
-    parts = producer.report(TaskInfo()).partitions
+    parts = producer.report(TaskAttempt()).partitions
     return sum(part.persisted for part in parts if part.partition in led_by)
 
 
@@ -78,7 +78,7 @@ def test_rows_without_key_avoid_a_hanging_broker(
             # The others received ten times the buffer while one broker accepted nothing.
             assert persisted(producer, others) - before > 40 * ROWS - BUFFER // len(VALUE)
         producer.flush()
-        report = producer.report(TaskInfo())
+        report = producer.report(TaskAttempt())
     assert report.persisted == report.records == 60 * ROWS
     assert len(by_confluent(real_kafka3.bootstrap_servers, unique_topic)) == 60 * ROWS
 

@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.advice_rules import advise
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import rows, session
 from tools.support.java import run_tool
 from tools.support.kafka_cluster import KafkaCluster
@@ -42,7 +42,7 @@ def write(kafka: KafkaCluster, topic: str, **options: Any) -> DeliveryReport:
     with session(kafka.bootstrap_servers, **TIGHT | options) as producer:
         producer.append(rows(topic, VALUES))
         producer.flush()
-        return producer.report(TaskInfo())
+        return producer.report(TaskAttempt())
 
 
 def test_throttled_tasks_exceed_the_delivery_timeout(

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import numbered, session
 from tests.support.security.client_configs import ClientConfig, Secured
 from tools.support.kafka_cluster import Cluster
@@ -35,7 +35,7 @@ def report_until(
             written += CHUNK
             time.sleep(0.02)
         producer.flush()
-        return producer.report(TaskInfo())
+        return producer.report(TaskAttempt())
 
 
 def for_seconds(seconds: float) -> Callable[[], bool]:

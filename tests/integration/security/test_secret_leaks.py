@@ -19,7 +19,7 @@ from spark_kafka_sink.report.export.exporters import export_metrics
 from spark_kafka_sink.report.export.java_metrics import java_metrics
 from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.tables import print_advice, print_report
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import rows
 
 PASSWORD, WRONG = "S3NT-of-alice", "S3NT-wrong"
@@ -42,7 +42,7 @@ def write(config: SinkConfig) -> DeliveryReport:
     try:
         session.append(rows("t", [b"a"]))
         session.flush()
-        return session.report(TaskInfo())
+        return session.report(TaskAttempt())
     finally:
         discard_session(session)
 

@@ -21,7 +21,7 @@ from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 
 ROWS = 10_000
 VALUE_BYTES = 200
@@ -89,7 +89,7 @@ def main(port: str, input_bytes: str, buffer_bytes: str, codec: str) -> None:
         session.append(rows(number))
     session.flush()
     watch.stop()
-    report = session.report(TaskInfo())
+    report = session.report(TaskAttempt())
     session.close()
     client.close()
     meters = session.context.report_builder.meters

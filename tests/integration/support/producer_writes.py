@@ -20,7 +20,7 @@ from spark_kafka_sink.producer.session_pool import (
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tools.support.readers import Headers
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
@@ -48,7 +48,7 @@ def produce(bootstrap_servers: str, *chunks: Rows, **options: Any) -> DeliveryRe
         for chunk in chunks:
             producer.append(chunk)
         producer.flush()
-        return producer.report(TaskInfo())
+        return producer.report(TaskAttempt())
 
 
 def write_task(bootstrap_servers: str, *chunks: Rows, **options: Any) -> DeliveryReport:
@@ -61,7 +61,7 @@ def write_task(bootstrap_servers: str, *chunks: Rows, **options: Any) -> Deliver
     except BaseException:
         discard_session(producer)
         raise
-    report = producer.report(TaskInfo())
+    report = producer.report(TaskAttempt())
     give_back_session(producer)
     return report
 

@@ -10,7 +10,7 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from spark_kafka_sink.spark.rows.rows_from_arrow import read_rows
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from tests.integration.support.producer_writes import rows
@@ -65,7 +65,7 @@ def write_all(
         for record_batch in record_batches:
             session.append(read_rows(record_batch, roles, SystemClock()))
         session.flush()
-        return session.report(TaskInfo())
+        return session.report(TaskAttempt())
     finally:
         discard_session(session)
 
@@ -83,7 +83,7 @@ def write_keyed(
         for _ in range(3):
             session.append(rows(topic, values, keys=keys))
         session.flush()
-        return session.report(TaskInfo())
+        return session.report(TaskAttempt())
     finally:
         discard_session(session)
 

@@ -13,7 +13,7 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.producer.session_pool import give_back_session as give_back
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.transactions import end, settings, transaction
 from tests.support.readers import by_kafka_python
@@ -65,7 +65,7 @@ def test_committed_records_are_visible(kafka: AnyKafka, unique_topic: str) -> No
         for start in range(0, 3_000, 500):
             producer.append(numbered(unique_topic, start, 500, 3))
         producer.flush()
-        opened, report = producer.transaction, producer.report(TaskInfo())
+        opened, report = producer.transaction, producer.report(TaskAttempt())
     assert by_confluent(kafka.bootstrap_servers, unique_topic) == []
     assert sum(part.persisted for part in report.partitions) == 3_000
     assert all(part.last_offset == 999 for part in report.partitions)

@@ -20,7 +20,7 @@ from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import START_MS, ManualClient, config
@@ -237,7 +237,7 @@ class World:
 
     def report(self) -> DeliveryReport:
         """Return the report of the session so far."""
-        return self.session.report(TaskInfo())
+        return self.session.report(TaskAttempt())
 
     def statuses(self) -> dict[DeliveryStatus, int]:
         """Return the number of records for each delivery status."""

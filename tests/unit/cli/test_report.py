@@ -12,7 +12,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_builder import ReportBuilder
-from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
+from spark_kafka_sink.report.task_report import TaskAttempt, TaskReport
 
 REPORT = DeliveryReport(
     tasks=1,
@@ -50,7 +50,7 @@ def test_file_folder_and_two_files(tmp_path: Path) -> None:
 def test_folder_lists_its_micro_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     for number, seconds in enumerate((3, 9, 1)):
-        task = TaskReport(duration_ms=seconds * 1000, task=TaskInfo(partition_id=number + 70))
+        task = TaskReport(duration_ms=seconds * 1000, task=TaskAttempt(partition_id=number + 70))
         report = replace(REPORT, batch_id=number, query_name="ticks", slowest=(task,))
         (tmp_path / f"batch-{number}.json").write_text(report.to_json())
     text = _run(str(tmp_path))
@@ -94,7 +94,7 @@ def test_errors_and_advice_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyP
     builder.add_throttle_time(900)
     builder.count_failed("events", 4, 7, DeliveryStatus.NOT_PERSISTED, "MESSAGE_TOO_LARGE")
     path = tmp_path / "report.json"
-    path.write_text(builder.build(TaskInfo(), 1000).to_json())
+    path.write_text(builder.build(TaskAttempt(), 1000).to_json())
     text = _run(str(path))
     assert "events-4" in text
     assert "MESSAGE_TOO_LARGE" in text

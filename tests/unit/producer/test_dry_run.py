@@ -16,7 +16,7 @@ from spark_kafka_sink.producer.dry_run import SAMPLED_BYTES, CodecSampler, is_sa
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.report.report_builder import ReportBuilder
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
 from tests.support.harness.world import world
@@ -124,7 +124,7 @@ def test_each_codec_is_measured_on_the_same_batches(configured: str) -> None:
         if codec is not Codec.NONE:
             batch.set_payload(compress(codec, data, settings.compression_level), codec)
         sampler.offer(batch)
-    codecs = report.build(TaskInfo(), 0).codecs
+    codecs = report.build(TaskAttempt(), 0).codecs
     assert [codec_cost.codec for codec_cost in codecs] == ["none", "gzip", "snappy", "lz4", "zstd"]
     for measured in codecs:
         size = (

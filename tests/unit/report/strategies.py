@@ -10,7 +10,7 @@ from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent, CloseReason, MetricsRecorder
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.task_report import TaskInfo, TransactionInfo
+from spark_kafka_sink.report.task_report import ReportedTransaction, TaskAttempt
 
 SMALL = st.integers(0, 1000)
 TOPICS = st.sampled_from(["a", "b", "ü"])
@@ -61,9 +61,9 @@ EVENTS = st.one_of(
     st.tuples(st.just("set_leader"), TOPICS, st.integers(0, 3), st.integers(1, 3)),
     st.tuples(st.just("set_failed_sequence"), TOPICS, st.integers(0, 3), SMALL),
 )
-TASKS = st.builds(TaskInfo, partition_id=SMALL, attempt=st.integers(0, 3), task_attempt_id=SMALL)
+TASKS = st.builds(TaskAttempt, partition_id=SMALL, attempt=st.integers(0, 3), task_attempt_id=SMALL)
 TRANSACTIONS = st.builds(
-    TransactionInfo, transactional_id=st.text(max_size=5), producer_id=SMALL, epoch=SMALL
+    ReportedTransaction, transactional_id=st.text(max_size=5), producer_id=SMALL, epoch=SMALL
 )
 
 

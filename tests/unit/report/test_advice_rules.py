@@ -21,7 +21,7 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.pipeline_facts import ARROW_COLUMNS, PipelineFacts
 from spark_kafka_sink.report.summary import summarize
-from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
+from spark_kafka_sink.report.task_report import TaskAttempt, TaskReport
 
 SETTINGS = {
     "batch.size": "1048576",
@@ -287,7 +287,7 @@ NONE_WAITS = times(0.005)
 
 def slowest(*partition_ids: int) -> tuple[TaskReport, ...]:
     return tuple(
-        TaskReport(duration_ms=100, task=TaskInfo(partition_id=partition))
+        TaskReport(duration_ms=100, task=TaskAttempt(partition_id=partition))
         for partition in partition_ids
     )
 

@@ -14,7 +14,7 @@ from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.task_report import TaskInfo, TaskReport, TransactionInfo
+from spark_kafka_sink.report.task_report import ReportedTransaction, TaskAttempt, TaskReport
 from tests.unit.report.strategies import reports
 
 
@@ -152,7 +152,7 @@ def test_ten_thousand_tasks_merge_quickly_and_stay_small() -> None:
 
 def test_number_of_transactions_is_limited() -> None:
     infos = [
-        TransactionInfo(transactional_id=f"{number:05}", producer_id=number, epoch=0)
+        ReportedTransaction(transactional_id=f"{number:05}", producer_id=number, epoch=0)
         for number in range(TASKS_KEPT + 1)
     ]
     some = DeliveryReport(transactions=tuple(infos[1:]))
@@ -177,12 +177,14 @@ def one_task(*, partitions: int, number: int = 1) -> DeliveryReport:
         )
         builder.count_acknowledged(batch, 100 * partition)
         builder.add_request_latency(0.001 * partition)
-    return builder.build(TaskInfo(partition_id=number, attempt=0, task_attempt_id=7), 1000)
+    return builder.build(TaskAttempt(partition_id=number, attempt=0, task_attempt_id=7), 1000)
 
 
 def _many(tasks: int) -> DeliveryReport:
     lines = [
-        TaskReport(duration_ms=n, task=TaskInfo(partition_id=n, task_attempt_id=n), records=n % 7)
+        TaskReport(
+            duration_ms=n, task=TaskAttempt(partition_id=n, task_attempt_id=n), records=n % 7
+        )
         for n in range(tasks)
     ]
     return DeliveryReport.merge_all(
@@ -216,7 +218,7 @@ def test_task_lines_of_several_reports_are_combined() -> None:
 def test_task_line_contains_its_reports_values() -> None:
     report = one_task(partitions=3)
     bad_rows = (BadRowCount(reason="null topic", dead_lettered=2, dropped=3),)
-    task = TaskInfo(partition_id=7, attempt=1, task_attempt_id=70)
+    task = TaskAttempt(partition_id=7, attempt=1, task_attempt_id=70)
     (line,) = replace(report, poison=bad_rows).with_task(task).slowest
     assert (line.task, line.duration_ms) == (task, report.duration_max_ms)
     assert (line.records, line.bytes_sent) == (report.records, report.bytes_sent)

@@ -3,9 +3,9 @@
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 
-TASK = TaskInfo(partition_id=3, attempt=1, task_attempt_id=42)
+TASK = TaskAttempt(partition_id=3, attempt=1, task_attempt_id=42)
 
 
 def batch(partition: int = 0, records: int = 10) -> FinishedBatch:
@@ -106,5 +106,5 @@ def test_building_twice_is_harmless() -> None:
 
 
 def test_task_without_rows_has_a_report() -> None:
-    report = ReportBuilder().build(TaskInfo(), 5)
+    report = ReportBuilder().build(TaskAttempt(), 5)
     assert (report.tasks, report.records, report.partitions) == (1, 0, ())

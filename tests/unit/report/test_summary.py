@@ -11,7 +11,7 @@ from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.summary import summarize, summary_line
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.unit.report.strategies import reports
 
 
@@ -28,7 +28,7 @@ def test_summary_has_a_line_for_each_subject() -> None:
     builder.count_retry("NOT_LEADER_OR_FOLLOWER")
     builder.add_request_latency(0.004)
     builder.add_queue_latency(0.05)
-    assert summarize(builder.build(TaskInfo(attempt=1), 2_000)) == (
+    assert summarize(builder.build(TaskAttempt(attempt=1), 2_000)) == (
         "Kafka delivery report\n"
         "  records         10,000 persisted\n"
         "  size            4.0 MB, 1.0 MB sent (4.0 to 1)\n"

@@ -19,7 +19,7 @@ from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.report_builder import FinishedBatch
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from tools.torture.cluster import Brokers
 from tools.torture.proxy import DELAYS, LOSSES, Fault
 
@@ -283,7 +283,7 @@ class Writer:
             written.error = error
             pool.discard_session(session)
             raise
-        written.report = session.report(TaskInfo())
+        written.report = session.report(TaskAttempt())
         if written.error is None and written.append_error is None:
             pool.give_back_session(session)
         else:

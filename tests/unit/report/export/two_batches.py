@@ -5,7 +5,7 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent, CloseReason
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 
 NODE = Node(1, "a", 9092)
 
@@ -45,4 +45,4 @@ def report() -> DeliveryReport:
     builder.meters.count_retried("t", 10)
     builder.count_split()
     builder.count_failed("u", 0, 5, DeliveryStatus.NOT_PERSISTED, "E")
-    return builder.build(TaskInfo(), 2000)
+    return builder.build(TaskAttempt(), 2000)

@@ -24,7 +24,7 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport
 from spark_kafka_sink.report.report_storage import read_report
-from spark_kafka_sink.report.task_report import TransactionInfo
+from spark_kafka_sink.report.task_report import ReportedTransaction
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.exactly_once import completion
 from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion
@@ -137,7 +137,7 @@ def test_report_contains_the_transactions_by_outcome(
     getattr(end, method)([DONE, WRITTEN], 7)
     report = DeliveryReport.from_json(read_report(str(tmp_path / "batch-7.json")))
     theirs = status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
-    expected = [TransactionInfo(transactional_id="orders/7", producer_id=5, epoch=3)]
+    expected = [ReportedTransaction(transactional_id="orders/7", producer_id=5, epoch=3)]
     assert list(report.transactions) == (expected if theirs else [])
     assert report.transaction_outcome == status.value
 

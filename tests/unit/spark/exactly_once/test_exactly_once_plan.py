@@ -10,7 +10,7 @@ from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision,
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, parse_task_id
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from spark_kafka_sink.spark.exactly_once.exactly_once_plan import ExactlyOncePlan
 
 STREAM = Scope.stream("orders")
@@ -82,7 +82,7 @@ def test_earlier_batch_of_an_unknown_query_is_rejected() -> None:
 
 def test_each_attempt_has_its_own_id() -> None:
     plan = _plan(NoDecision())
-    tasks = [TaskInfo(partition_id=3, task_attempt_id=attempt) for attempt in (70, 71)]
+    tasks = [TaskAttempt(partition_id=3, task_attempt_id=attempt) for attempt in (70, 71)]
     first, second = (plan.transaction("q", "5", task) for task in tasks)
     assert first.transactional_id != second.transactional_id
     assert first.id_prefix == "orders/"
@@ -96,7 +96,7 @@ def test_each_attempt_has_its_own_id() -> None:
 def test_all_attempts_of_a_task_share_their_claim() -> None:
     shared = TRANSACTION.transaction
     plan = replace(_plan(NoDecision()), shared=shared)
-    tasks = [TaskInfo(partition_id=3, task_attempt_id=attempt) for attempt in (70, 71)]
+    tasks = [TaskAttempt(partition_id=3, task_attempt_id=attempt) for attempt in (70, 71)]
     first, second = (plan.transaction("q", "5", task) for task in tasks)
     assert first == second
     assert first.joined is not None

@@ -23,7 +23,7 @@ from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.report_storage import read_report, write_report
 from spark_kafka_sink.report.summary import summarize
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports import publication
 from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanningData, PlanningFile
@@ -246,7 +246,9 @@ def test_report_of_a_failure_elsewhere_has_no_error_of_a_retried_task(
         raise ReportError("of the first attempt")
 
     def run(partition: int, rows: Iterator[pa.RecordBatch]) -> None:
-        monkeypatch.setattr(task_writer, "task_info", lambda: TaskInfo(partition_id=partition))
+        monkeypatch.setattr(
+            task_writer, "current_task_attempt", lambda: TaskAttempt(partition_id=partition)
+        )
         task.run(rows)
 
     path = tmp_path / "report.json"

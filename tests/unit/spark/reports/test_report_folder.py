@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.task_report import TaskInfo, TaskReport
+from spark_kafka_sink.report.task_report import TaskAttempt, TaskReport
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, latest
 from spark_kafka_sink.spark.reports.report_paths import (
     StreamIdentity,
@@ -24,7 +24,7 @@ UNNAMED = DeliveryReport(query_id="id-3", batch_id=0, written_at="0")
 def test_last_report_of_each_kind_is_kept(tmp_path: Path) -> None:
     folder = ReportFolder.of(tmp_path / "none yet")
     assert folder.reports() == []
-    later = replace(BATCH, written_at="9", slowest=(TaskReport(duration_ms=1, task=TaskInfo()),))
+    later = replace(BATCH, written_at="9", slowest=(TaskReport(duration_ms=1, task=TaskAttempt()),))
     for report in (BATCH, ONE, TWO, UNNAMED, later, replace(TWO, batch_id=4)):
         folder.store(report)
     assert sorted(folder.reports(), key=lambda report: report.written_at) == [

@@ -7,12 +7,12 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, ProgressSender
 from spark_kafka_sink.spark.reports.write_progress import ProgressListener, WriteProgress
 
 BATCH = pa.record_batch({"value": ["a", "b", "c"]})
-TASK = TaskInfo(partition_id=3, task_attempt_id=9)
+TASK = TaskAttempt(partition_id=3, task_attempt_id=9)
 
 
 def test_end_of_a_task_arrives_before_the_listener_closes() -> None:

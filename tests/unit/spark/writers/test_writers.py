@@ -19,7 +19,7 @@ from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport, merge_reports
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.task_report import TaskInfo
+from spark_kafka_sink.report.task_report import TaskAttempt
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers import commit_messages
 from spark_kafka_sink.spark.writers.commit_messages import (
@@ -73,7 +73,7 @@ def test_messages_of_tasks_are_small_and_summed() -> None:
             topic="t", partition=partition, records=7, bytes_uncompressed=900, bytes_sent=800
         )
         builder.count_acknowledged(done, offset)
-    report = builder.build(TaskInfo(), 10)
+    report = builder.build(TaskAttempt(), 10)
     data = pickle.dumps(CommitMessage(report))
     assert len(data) < 20_000
     assert complete_report([pickle.loads(data)] * 3) == DeliveryReport.merge_all([report] * 3)
