@@ -151,3 +151,25 @@ def test_reported_size_of_arrow_batches_is_the_limit_of_spark(
     settings = session._jsparkSession.sessionState().conf()
     limit = settings.arrowMaxBytesPerBatch() if HAS_DATA_SOURCES else UNMEASURED
     assert dict(report.metrics.settings)[ARROW_BYTES] == str(limit)
+
+
+def test_records_become_a_dataframe(
+    session: SparkSession, embedded_broker: EmbeddedBroker, options: dict[str, str]
+) -> None:
+    del options["transactionalIdPrefix"]
+    headers = "array(struct('h' AS key, x'00' AS value)) AS headers"
+    for columns in (["'k' AS key", "cast(null AS string) AS value", headers], ["'v' AS value"]):
+        write(session.range(1).selectExpr(*columns), options | {"includeHeaders": "true"})
+    records = embedded_broker.records(options["topic"])
+    frame = records.to_spark(session)
+    assert frame.schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,"
+        "timestamp:timestamp,headers:array<struct<key:string,value:binary>>>"
+    )
+    milliseconds = sf.expr("unix_millis(timestamp)").alias("timestamp")
+    rows = frame.withColumn("timestamp", milliseconds).collect()
+    table = records.to_arrow()
+    times = table.column("timestamp").cast("int64")
+    expected = table.set_column(5, "timestamp", times).to_pylist()
+    assert [row.asDict(recursive=True) for row in rows] == expected
+    assert type(records)().to_spark(session).count() == 0

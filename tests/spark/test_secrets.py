@@ -61,7 +61,7 @@ def test_pickled_writer_contains_no_unused_secret(sink: Sink) -> None:
 
     schema = sink.frame("value string").schema
     options = {
-        "kafka.bootstrap.servers": "127.0.0.1:9092",
+        "kafka.bootstrap.servers": "127.0.0.1:1",
         "topic": "t",
         "kafka.metric.reporters": SENTINEL,
         "password": SENTINEL,
@@ -82,7 +82,7 @@ def test_references_are_not_resolved_before_pickling(sink: Sink, tmp_path: Path)
     file = tmp_path / "login"
     file.write_text(f"{JAAS};")
     options = {
-        "kafka.bootstrap.servers": "127.0.0.1:9092",
+        "kafka.bootstrap.servers": "127.0.0.1:1",
         "topic": "t",
         **SECURED,
         "kafka.sasl.jaas.config": f"file:{file}",

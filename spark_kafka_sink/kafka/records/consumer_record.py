@@ -35,6 +35,14 @@ SCHEMA: Final = pa.schema(_COLUMNS)
 Timestamps are in milliseconds, as in Kafka, because microseconds could not represent all
 timestamps.
 """
+_SPARK_SCHEMA: Final = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp bigint, "
+    "headers array<struct<key: string, value: binary>>"
+)
+_SPARK_COLUMNS: Final = [
+    "timestamp_millis(timestamp) AS timestamp" if name == "timestamp" else name
+    for name, _ in _COLUMNS
+]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -82,7 +90,14 @@ class ConsumerRecords(list[ConsumerRecord]):
 
     def to_spark(self, spark: Any) -> Any:
         """Return the records as a DataFrame of a SparkSession."""
-        return spark.createDataFrame(self.to_arrow())
+        # Spark accepts Arrow tables since 4.0.
+        rows = [
+            record._replace(
+                timestamp=_to_milliseconds(record.timestamp), headers=record.headers or None
+            )
+            for record in self
+        ]
+        return spark.createDataFrame(rows, _SPARK_SCHEMA).selectExpr(*_SPARK_COLUMNS)
 
 
 def _header_dicts(record: ConsumerRecord) -> list[dict[str, str | bytes | None]] | None:

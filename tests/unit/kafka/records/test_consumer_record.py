@@ -1,7 +1,6 @@
 """Records of a log as a consumer reads them."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -61,12 +60,3 @@ def test_every_timestamp_is_read(time_ms: int) -> None:
     is_datetime = -62_135_596_800_000 <= time_ms < YEAR_10000
     assert isinstance(moment, datetime) == is_datetime
     assert moment == (EPOCH + timedelta(milliseconds=time_ms) if is_datetime else time_ms)
-
-
-def test_spark_is_handed_the_table() -> None:
-    class Session:
-        def createDataFrame(self, data: Any, /) -> Any:  # noqa: N802 - PySpark's name
-            return data
-
-    records = ConsumerRecords(read_committed("t", 0, LOG, 6))
-    assert records.to_spark(Session()) == records.to_arrow()
