@@ -54,4 +54,7 @@ def check_options(call: str, options: object) -> None:
 
 
 def _kind(value: object) -> str:
-    return "None" if value is None else f"an object of type {type(value).__name__}"
+    if value is None:
+        return "None"
+    package, name = type(value).__module__.partition(".")[0], type(value).__name__
+    return f"an object of type {name if package == 'builtins' else f'{package}.{name}'}"

@@ -72,6 +72,8 @@ def _problem(entry: str) -> str:
     host = entry.rpartition("://")[2]
     if "@" in host:
         return "an address cannot contain a user or password"
+    if ";" in host:
+        return "commas must separate addresses"
     if host.count(":") > 1 and not host.startswith("["):
         return "IPv6 addresses need brackets"
     return "no port" if ":" not in host or host.endswith("]") else "not host:port"

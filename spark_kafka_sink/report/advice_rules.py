@@ -358,6 +358,8 @@ def _serializing(facts: PipelineFacts) -> Advice | None:
     seconds = facts.metrics.serialize_time / 1_000_000
     if seconds < MIN_SERIALIZE_S or not facts.busy_s or seconds < SERIALIZE_SHARE * facts.busy_s:
         return None
+    if facts.batches < FEW_BATCHES:  # A short job spends this time on starting the encoders.
+        return None
     name = "value.format" if facts.setting("value.format") else "key.format"
     is_json = facts.setting(name).startswith("json")
     return Advice(

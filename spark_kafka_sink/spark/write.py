@@ -72,7 +72,13 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         KafkaProdError: the write failed; the cause is Spark's exception.
         PySparkException: the job failed for a reason outside of this package.
     """
-    check_argument("write(df, options)", df, FRAME, ("mapInArrow", "schema", "isStreaming"))
+    check_argument(
+        "write(df, options)",
+        df,
+        FRAME,
+        ("mapInArrow", "schema", "isStreaming"),
+        "Create one with spark.createDataFrame(df).",
+    )
     user_options = options_of("write(df, options)", options)
     spark: SparkSession | ConnectSession = df.sparkSession
     session_checks.check_session("write(df, options)", spark)

@@ -49,7 +49,10 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("spark_kafka_sink")
 _UNKNOWN_QUERY = "unknown-query"
-_DELIVERED = "the tasks that finished delivered these rows, which stay in Kafka"
+_DELIVERED = (
+    "tasks that did not finish are not counted; the others delivered these rows, which stay in "
+    "Kafka"
+)
 _WOULD_BE_WRITTEN = "the tasks that finished would have written these rows"
 _FAILED = "a task failed or the write was cancelled: see the exception that Spark raised"
 _STOPPED = (

@@ -162,7 +162,7 @@ def read_topics(
         np.flatnonzero(numbers == _NONE),
         RowError.NULL_TOPIC,
         "null topic present in the data, first in",
-        "use the topic option for setting a default topic, or filter such rows out",
+        "filter such rows out, or set the option topic, which replaces the column `topic`",
     )
     raw = cast("list[bytes]", encoded.dictionary.to_pylist())
     names = [_name(raw_name) for raw_name in raw]

@@ -39,6 +39,7 @@ def test_addresses_are_parsed(text: str, expected: tuple[str, ...]) -> None:
         ("broker:0", "the port must be between 1 and 65535"),
         ("broker:65536", "the port must be between 1 and 65535"),
         ("::1:9092", "IPv6 addresses need brackets"),
+        ("a:9092;b:9092", "commas must separate addresses"),
         ("[::g]:9092", "invalid IPv6 address"),
         ("a b:9092", "not host:port"),
     ],

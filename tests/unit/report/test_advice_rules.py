@@ -605,6 +605,11 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
         [
             report({"value.format": "json"}, serialize_time=4_000_000),
             report(
+                {"value.format": "json"},
+                serialize_time=8_000_000,
+                partitions=(replace(parts(180_000_000)[0], batches=3),),
+            ),
+            report(
                 {"value.format": "json"}, serialize_time=8_000_000, duration_sum_ms=40_000, tasks=4
             ),
         ],
