@@ -9,6 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
@@ -169,7 +170,7 @@ def test_records_become_a_dataframe(
     milliseconds = sf.expr("unix_millis(timestamp)").alias("timestamp")
     rows = frame.withColumn("timestamp", milliseconds).collect()
     table = records.to_arrow()
-    times = table.column("timestamp").cast("int64")
+    times = table.column("timestamp").cast(pa.int64())
     expected = table.set_column(5, "timestamp", times).to_pylist()
     assert [row.asDict(recursive=True) for row in rows] == expected
     assert type(records)().to_spark(session).count() == 0

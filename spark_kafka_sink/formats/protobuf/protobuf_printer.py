@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _LAST_NUMBER: Final = (1 << 29) - 1
 """Highest field number. Only the extension ranges of message sets exceed it."""
+_MAX_REQUIRED: Final = 63
+"""Required fields of a message that Google's runtime accepts."""
 _LAST_ENUM_NUMBER: Final = (1 << 31) - 1
 _FIRST_WITH_CHECKS: Final = 1001
 """The edition 2024, which introduces features that protoc removes from descriptors."""
@@ -57,9 +59,10 @@ def print_files(files: Sequence[bytes]) -> list[str]:
 
 
 def make_loadable(data: bytes) -> bytes:
-    """Return a file without defaults and JSON names, which Google's runtime can reject.
+    """Return a file that Google's runtime does not reject, without defaults and JSON names.
 
-    It rejects defaults below the normal range of a float, and swapped JSON names of two fields.
+    It rejects defaults below the normal range of a float, swapped JSON names of two fields, and
+    more than 63 required fields in a message.
     """
     file = descriptor_pb2.FileDescriptorProto.FromString(data)
     fields, pending = [*file.extension], [*file.message_type]
@@ -67,6 +70,10 @@ def make_loadable(data: bytes) -> bytes:
         message = pending.pop()
         pending.extend(message.nested_type)
         fields.extend((*message.field, *message.extension))
+        label = descriptor_pb2.FieldDescriptorProto
+        required = [field for field in message.field if field.label == label.LABEL_REQUIRED]
+        for field in required if len(required) > _MAX_REQUIRED else ():
+            field.label = label.LABEL_OPTIONAL
     for field in fields:
         field.ClearField("default_value")
         field.json_name = str(field.number)  # The derived name may already be in use.
@@ -165,8 +172,8 @@ class _Printer:
         if package:
             yield f"package {package};"
         for number, name in enumerate(file.dependency):
-            weak = "weak " if number in file.weak_dependency else ""
-            yield f'import {"public " if number in file.public_dependency else weak}"{name}";'
+            # A weak import means the same; parsers in registries reject it.
+            yield f'import {"public " if number in file.public_dependency else ""}"{name}";'
         yield from (f'import option "{n}";' for n in getattr(file, "option_dependency", ()))
         yield from self._print_statements(file.options, package)
         yield from self._source_features()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
@@ -146,13 +147,13 @@ class ProtobufRegistry:
         """
         option_files = {name for name, _ in candidate.texts} - BUILT_IN
         files = {
-            file
+            _comparable(file)
             for file in files_of(candidate.text)
             if file.name in option_files or not is_well_known(file.name)
         }
         for version, read in self._versions(subject):
             with suppress(ConfigError):  # A version that protoc rejects is a different one.
-                if files <= {*files_of(read())}:
+                if files <= {_comparable(file) for file in files_of(read())}:
                     return version
         return None
 
@@ -245,6 +246,22 @@ class ProtobufRegistry:
     def _compile_form(self, schema: Any, fmt: str | None = None) -> str:
         texts = self._requests.read_referenced(schema.references or (), fmt)
         return compile_descriptor_set(schema.schema_str, texts.get)
+
+
+def _comparable(file: ProtoFile) -> tuple[str, bytes]:
+    """Return a file's name, and its descriptor with the fields in the order of their numbers.
+
+    Registries can print the members of a oneof after the other fields (Karapace).
+    """
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # for this format
+
+    descriptor = FileDescriptorProto.FromString(file.data)
+    pending = [*descriptor.message_type]
+    while pending:
+        message = pending.pop()
+        pending.extend(message.nested_type)
+        message.field.sort(key=attrgetter("number"))
+    return file.name, descriptor.SerializeToString(deterministic=True)
 
 
 def _has_references(candidate: CandidateSchema) -> bool:

@@ -92,9 +92,7 @@ class ConsumerRecords(list[ConsumerRecord]):
         """Return the records as a DataFrame of a SparkSession."""
         # Spark accepts Arrow tables since 4.0.
         rows = [
-            record._replace(
-                timestamp=_to_milliseconds(record.timestamp), headers=record.headers or None
-            )
+            (*record[:5], _to_milliseconds(record.timestamp), record.headers or None)
             for record in self
         ]
         return spark.createDataFrame(rows, _SPARK_SCHEMA).selectExpr(*_SPARK_COLUMNS)

@@ -185,6 +185,36 @@ def test_registered_file_is_found_with_another_release_of_an_import(
         write_rows(broker, columns("id"), [{"id": "a"}], **options)
 
 
+@pytest.mark.parametrize("is_registered", ["false", "true"])
+@pytest.mark.parametrize("members", ["P p = 2; int32 n = 3;", "int32 n = 3; P p = 2;"])
+def test_registered_file_is_found_with_another_order_of_fields(
+    broker: EmbeddedBroker,
+    registry: SmallRegistry,
+    tmp_path: Path,
+    members: str,
+    is_registered: str,
+) -> None:
+    """Karapace stores the members of a oneof after the other fields."""
+    start, text = 'syntax = "proto3"; ', "message P { string x = 1; }"
+    head = f'{start}import "p.proto"; message M {{ message N {{}} '
+    oneof = f"oneof o {{ {members} }} "
+    (tmp_path / "p.proto").write_text(start + text)
+    (tmp_path / "m.proto").write_text(f"{head}{oneof}string id = 1; N last = 4; }}")
+    registry.put("ci-p", start + text, "PROTOBUF")
+    references = [{"name": "p.proto", "subject": "ci-p", "version": 1}]
+    stored = f"{head}N last = 4; string id = 1; {oneof}}}"
+    expected = registry.put("events-value", stored, "PROTOBUF", references=references)
+    options = {
+        **PROTOBUF,
+        "schema.registry.url": registry.url,
+        "auto.register.schemas": is_registered,
+        "value.schema.file": str(tmp_path / "m.proto"),
+    }
+    write_rows(broker, columns("id"), [{"id": "a"}], **options)
+    assert [value[:5] for value in payloads(broker)] == [b"\0" + expected.to_bytes(4)]
+    assert registry.subjects == {"ci-p": [1], "events-value": [2]}
+
+
 def test_unreadable_versions_prevent_a_second_version(
     broker: EmbeddedBroker,
     registry: SmallRegistry,

@@ -312,6 +312,21 @@ def test_only_texts_contain_exponents_with_a_plus(option: str) -> None:
     assert not re.search(r"\de\+", re.sub(r'"(\\.|[^"\\])*"', "", printed))
 
 
+def test_weak_import_is_printed_as_an_import() -> None:
+    """Parsers in registries reject the word."""
+    texts = {"p.proto": 'syntax = "proto2"; message P {}'}
+    texts["m.proto"] = 'syntax = "proto2"; import weak "p.proto"; message M { optional P p = 1; }'
+    printed = print_files([file.SerializeToString() for file in compile_files(texts).values()])
+    assert 'import "p.proto";' in printed[1]
+
+
+@pytest.mark.parametrize("count", [63, 64, 1000])
+def test_required_fields(count: int) -> None:
+    fields = "".join(f"required string f{number} = {number};" for number in range(1, count + 1))
+    text = f'syntax = "proto2"; message M {{ {fields} message N {{ {fields} }} }}'
+    assert assert_text_is_same({"a.proto": text}) == 1
+
+
 def test_descriptor_proto_is_a_main_file() -> None:
     (file,) = compile_files({}, ["google/protobuf/descriptor.proto"]).values()
     file.name = "schema.proto"
