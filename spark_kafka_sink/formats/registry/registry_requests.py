@@ -175,7 +175,7 @@ class RegistryRequests:
 
 
 def _status(error: Exception) -> int | None:
-    """Return the HTTP status of an error, or None if the registry did not answer."""
+    """Return the HTTP status of an error, or None if the registry did not respond."""
     return getattr(error, "http_status_code", None)
 
 

@@ -218,7 +218,7 @@ class BrokerConnection:
             self.bytes_out += written
 
     def receive(self, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
-        """Read received bytes; yield the answered requests, even if an error follows.
+        """Read received bytes; yield the completed requests, even if an error follows.
 
         Raises:
             OSError: the connection is lost.

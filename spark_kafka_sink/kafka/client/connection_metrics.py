@@ -75,7 +75,7 @@ class ConnectionMetrics:
             )
 
     def on_response(self, broker: BrokerConnection, sent: InFlightRequest, now: float) -> None:
-        """Record the round-trip time of an answered request."""
+        """Record the round-trip time of a request and its response."""
         written = sent.written_at or now
         self.meters.of(broker.node).rtt.add_duration(now - written)
         if (log_event := self._debug.protocol) is not None:

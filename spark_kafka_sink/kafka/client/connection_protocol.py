@@ -197,7 +197,7 @@ class ConnectionProtocol:
         return written
 
     def receive_data(self, data: bytes, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
-        """Process received bytes; yield each answered request with its decoded response.
+        """Process received bytes; yield each request with its decoded response.
 
         Raises:
             ProtocolError: the bytes are invalid, or a response matches no request.

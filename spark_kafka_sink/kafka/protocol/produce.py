@@ -266,8 +266,8 @@ def from_message(message: Any) -> ProduceResponse:
     partitions: dict[tuple[TopicKey, int], PartitionResponse] = {}
     for topic in message.responses:
         key = topic.name if hasattr(topic, "name") else topic.topic_id or _NO_ID
-        for answer in topic.partition_responses:
-            partitions[key, int(answer.index)] = _from_message(answer)
+        for partition in topic.partition_responses:
+            partitions[key, int(partition.index)] = _from_message(partition)
     endpoints = getattr(message, "node_endpoints", ())
     throttled = getattr(message, "throttle_time", None)
     return ProduceResponse(
@@ -277,15 +277,15 @@ def from_message(message: Any) -> ProduceResponse:
     )
 
 
-def _from_message(answer: Any) -> PartitionResponse:
-    hint = getattr(answer, "current_leader", None)
-    errors = getattr(answer, "record_errors", ())
-    appended = answer.log_append_time
+def _from_message(partition: Any) -> PartitionResponse:
+    hint = getattr(partition, "current_leader", None)
+    errors = getattr(partition, "record_errors", ())
+    appended = partition.log_append_time
     return PartitionResponse(
-        code=int(answer.error_code),
-        base_offset=int(answer.base_offset),
+        code=int(partition.error_code),
+        base_offset=int(partition.base_offset),
         append_time=None if appended is None else round(appended.timestamp() * 1000),
-        message=getattr(answer, "error_message", None),
+        message=getattr(partition, "error_message", None),
         leader=-1 if hint is None else int(hint.leader_id),
         leader_epoch=-1 if hint is None else int(hint.leader_epoch),
         record_errors=tuple(
@@ -317,8 +317,11 @@ class _ResponseLayout(NamedTuple):
 
 def _read_plain(version: int, frame: memoryview) -> ProduceResponse | None:
     """Read a plain response. Return None if `codec` must read it."""
-    (length, topic_key, tags), (answer, plain_tail) = _framing(version), _response_layout(version)
-    unpack, size = answer.unpack_from, answer.size
+    (length, topic_key, tags), (partition, plain_tail) = (
+        _framing(version),
+        _response_layout(version),
+    )
+    unpack, size = partition.unpack_from, partition.size
     at = _CORRELATION_ID + len(tags)
     if frame[_CORRELATION_ID:at] != tags:  # of the header
         return None
@@ -328,10 +331,10 @@ def _read_plain(version: int, frame: memoryview) -> ProduceResponse | None:
         return None
     for _ in range(topics):
         key, at = topic_key(frame, at)
-        answers, at = length(frame, at)
-        if answers < 0:
+        count, at = length(frame, at)
+        if count < 0:
             return None
-        for _ in range(answers):
+        for _ in range(count):
             index, code, base_offset, time, rest = unpack(frame, at)
             if rest != plain_tail:
                 return None
@@ -380,16 +383,20 @@ def try_write_produce_response(version: int, values: FieldValues) -> bytes | Non
     return bytes(body)
 
 
-def _has_details(answer: FieldValues) -> bool:
+def _has_details(partition: FieldValues) -> bool:
     return bool(
-        answer.get("record_errors") or answer.get("error_message") or answer.get("current_leader")
+        partition.get("record_errors")
+        or partition.get("error_message")
+        or partition.get("current_leader")
     )
 
 
-def _partition(version: int, answer: FieldValues) -> bytes:
-    appended: Any = answer.get("log_append_time")
+def _partition(version: int, partition: FieldValues) -> bytes:
+    appended: Any = partition.get("log_append_time")
     time = _NO_TIME if appended is None else round(appended.timestamp() * 1000)
-    data = _PARTITION.pack(answer["index"], answer["error_code"], answer["base_offset"], time)
+    data = _PARTITION.pack(
+        partition["index"], partition["error_code"], partition["base_offset"], time
+    )
     if version >= _STARTS_FROM:
-        data += _START.pack(answer.get("log_start_offset", -1))
+        data += _START.pack(partition.get("log_start_offset", -1))
     return data

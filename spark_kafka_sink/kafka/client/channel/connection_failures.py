@@ -262,7 +262,7 @@ class ConnectionFailures:
         """True once a broker has accepted the client."""
 
     def record_success(self, address: str) -> None:
-        """Record that a broker has accepted the client's login or has answered a request."""
+        """Record that a broker has accepted the client's login or has responded to a request."""
         self.is_accepted = True
         self.reasons.pop(address, None)
         self._streaks.pop(address, None)

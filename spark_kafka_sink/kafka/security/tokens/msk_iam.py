@@ -95,12 +95,12 @@ class MskIamSource:
         return credentials
 
     def _assume(self, session: boto3.Session, role_arn: str) -> Credentials:
-        answer = self._sts(session).assume_role(
+        response = self._sts(session).assume_role(
             RoleArn=role_arn, RoleSessionName=self.login.role_session_name or _ROLE_SESSION
         )
         if self.login.debug_credentials:
-            _LOG.info("AWS_MSK_IAM: signed as %s", answer["AssumedRoleUser"]["Arn"])
-        credentials = answer["Credentials"]
+            _LOG.info("AWS_MSK_IAM: signed as %s", response["AssumedRoleUser"]["Arn"])
+        credentials = response["Credentials"]
         return Credentials(
             credentials["AccessKeyId"], credentials["SecretAccessKey"], credentials["SessionToken"]
         )

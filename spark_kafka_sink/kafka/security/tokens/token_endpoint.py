@@ -391,12 +391,12 @@ class ClientCredentialsSource:
         endpoint = TokenEndpoint(self.login)
         began, attempts, first = self.clock.monotonic(), 0, None
         while True:
-            answer = endpoint.request(self.clock.wall_ms())
-            if not isinstance(answer, FailedRequest):
-                return answer
-            attempts, first = attempts + 1, first or answer.error
-            if not answer.retriable:
-                raise answer.error
+            response = endpoint.request(self.clock.wall_ms())
+            if not isinstance(response, FailedRequest):
+                return response
+            attempts, first = attempts + 1, first or response.error
+            if not response.retriable:
+                raise response.error
             elapsed_ms = (self.clock.monotonic() - began) * 1_000
             backoff = self.login.retry_backoff_ms, self.login.retry_backoff_max_ms
             wait_ms = next_wait_ms(attempts, elapsed_ms, *backoff)
