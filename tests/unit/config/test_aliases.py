@@ -176,19 +176,6 @@ def test_hint_is_right_or_missing(name: str, meant: str | None) -> None:
     assert hint(f"kafka.{name}") == meant
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("queue.buffering.max.ms", "kafka.queue.buffering.max.ms"),
-        ("security.protocol", "kafka.security.protocol"),
-        ("sasl.mechanism", "kafka.sasl.mechanism"),
-        ("ssl.truststore.location", "kafka.ssl.truststore.location"),
-    ],
-)
-def test_relevant_options_without_prefix_are_not_dropped_silently(name: str, meant: str) -> None:
-    assert hint(name) == meant
-
-
 SPECIAL: list[tuple[str, str, str, Any]] = [
     ("message.timeout.ms", "0", "delivery_timeout_ms", 2**31 - 1),
     ("queue.buffering.max.kbytes", "65536", "buffer_memory", 2**26),

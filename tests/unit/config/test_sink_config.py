@@ -13,7 +13,6 @@ from spark_kafka_sink.config.enums import (
     PartitionerName,
     PreflightMode,
     ProfileName,
-    RecoveryStrategy,
 )
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.option_definition import declared_options
@@ -26,48 +25,24 @@ ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
 
 def test_missing_options_have_their_defaults() -> None:
-    config = SinkConfig.parse(MINIMAL)
-    assert config == SinkConfig(
-        producer=ProducerConfig(
-            bootstrap_servers=("broker:9092",),
-            acks=Acks.ALL,
-            enable_idempotence=True,
-            enable_gapless_guarantee=False,
-            batch_size=1048576,
-            batch_num_messages=2147483647,
-            linger_ms=50,
-            buffer_memory=67108864,
-            compression_type=Codec.NONE,
-            compression_level=None,
-            max_request_size=1048576,
-            max_batched_request_size=4194304,
-            max_in_flight=5,
-            request_timeout_ms=30000,
-            delivery_timeout_ms=120000,
-            max_block_ms=60000,
-            retries=2147483647,
-            retry_backoff_ms=100,
-            retry_backoff_max_ms=1000,
-            metadata_max_age_ms=300000,
-            metadata_recovery_strategy=RecoveryStrategy.REBOOTSTRAP,
-            metadata_recovery_rebootstrap_trigger_ms=300000,
-            client_id="",
-            partitioner=PartitionerName.DEFAULT,
-            partitioner_function=None,
-            partitioner_ignore_keys=False,
-            partitioner_adaptive_partitioning_enable=True,
-            partitioner_availability_timeout_ms=0,
-            allow_auto_create_topics=True,
-            reconnect_backoff_ms=50,
-            reconnect_backoff_max_ms=1000,
-            connections_max_idle_ms=540000,
-            send_buffer_bytes=-1,
-            receive_buffer_bytes=-1,
-            socket_connection_setup_timeout_ms=10000,
-            statistics_interval_ms=0,
-            debug=(),
-        )
-    )
+    producer = SinkConfig.parse(MINIMAL).producer
+    assert {option.name: option.sink_default for option in DEVIATIONS} == {
+        "batch.size": 1048576,
+        "linger.ms": 50,
+        "buffer.memory": 67108864,
+        "send.buffer.bytes": -1,
+        "receive.buffer.bytes": -1,
+        TRANSACTION_TIMEOUT: 0,
+    }
+    for name, option in OPTION_FIELDS.items():
+        if option.is_number and hasattr(producer, name):
+            assert getattr(producer, name) == option.default, name
+    assert (producer.acks, producer.enable_idempotence) == (Acks.ALL, True)
+    assert (producer.compression_type, producer.compression_level) == (Codec.NONE, None)
+    assert producer.metadata_recovery_strategy is RecoveryStrategy.REBOOTSTRAP
+    assert producer.partitioner is PartitionerName.DEFAULT
+    assert (producer.max_batched_request_size, producer.client_id) == (4194304, "")
+    assert producer.allow_auto_create_topics
 
 
 def test_every_option_can_be_set_in_any_case() -> None:

@@ -92,13 +92,15 @@ def test_password_from_jaas_and_from_librdkafka_options(mechanism: str) -> None:
     ("mechanism", "meant"),
     [
         ("plain", "PLAIN"),
+        ("Plain", "PLAIN"),
+        ("PLAIM", "PLAIN"),
         ("scram-sha-512", "SCRAM-SHA-512"),
         ("SCRAM_SHA_256", "SCRAM-SHA-256"),
         ("OAuthBearer", "OAUTHBEARER"),
         ("aws_msk_iam", "AWS_MSK_IAM"),
     ],
 )
-def test_mechanism_in_another_letter_case(mechanism: str, meant: str) -> None:
+def test_misspelled_mechanism_has_a_suggestion(mechanism: str, meant: str) -> None:
     """Java sends such a name to the broker, which rejects it."""
     assert failure(mechanism).endswith(f"Did you mean {meant}?")
 
@@ -351,14 +353,6 @@ def test_repr_contains_no_secret_and_different_secrets_differ() -> None:
     assert first == same
     assert first != other
     assert len({first, same, other}) == 2
-
-
-@pytest.mark.parametrize("mechanism", ["plain", "Plain", "PLAIM"])
-def test_misspelled_mechanism_has_a_suggestion(mechanism: str) -> None:
-    login = {"kafka.sasl.username": "a", "kafka.sasl.password": "b"}
-    settings = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": mechanism}
-    with pytest.raises(ConfigError, match="mean PLAIN"):
-        ProducerConfig.parse(MINIMAL | login | settings)
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])

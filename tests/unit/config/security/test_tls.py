@@ -1,6 +1,7 @@
 """ssl.* options as users set them."""
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -17,21 +18,25 @@ from spark_kafka_sink.config.sink_config import ProducerConfig
 from tests.unit.config.parsing import config_error
 
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "kafka.security.protocol": "SSL"}
-PEM = "-----BEGIN CERTIFICATE-----\nsentinel\n-----END CERTIFICATE-----"
+JKS, PKCS12, PEM = StoreType.JKS, StoreType.PKCS12, StoreType.PEM
+PKCS12_STORE = "ssl.keystore.location=/me ssl.keystore.type=PKCS12"
+CERT = "-----BEGIN CERTIFICATE-----\nsentinel\n-----END CERTIFICATE-----"
 KEY = "-----BEGIN PRIVATE KEY-----\nsentinel\n-----END PRIVATE KEY-----"
 
 
-def parse(options: dict[str, str]) -> TlsConfig:
-    security = ProducerConfig.parse(
-        MINIMAL | {f"kafka.{name}": value for name, value in options.items()}
-    ).security
+def parse(options: str = "", **named: str) -> TlsConfig:
+    """Parse `name=value` pairs separated by spaces; CERT and KEY stand for texts."""
+    pairs = dict(option.split("=", 1) for option in options.split()) | named
+    texts = {"CERT": CERT, "KEY": KEY}
+    settings = {f"kafka.{name}": texts.get(value, value) for name, value in pairs.items()}
+    security = ProducerConfig.parse(MINIMAL | settings).security
     assert security.protocol is SecurityProtocol.SSL
     assert security.sasl is None
     assert security.tls is not None
     return security.tls
 
 
-def failure(options: dict[str, str]) -> str:
+def failure(options: str) -> str:
     return config_error(parse, options)
 
 
@@ -40,68 +45,57 @@ def secret(value: str, name: str) -> Secret:
 
 
 def test_defaults_trust_system_authorities_and_verify_the_host() -> None:
-    assert parse({}) == TlsConfig()
-    assert parse({}).check_hostname
-    assert parse({}).protocols == (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)
+    assert parse() == TlsConfig()
+    assert parse().check_hostname
+    assert parse().protocols == (TlsVersion.TLS_1_2, TlsVersion.TLS_1_3)
+
+
+def truststore(kind: StoreType, **fields: Any) -> TrustStore:
+    return TrustStore(type=kind, **fields)
+
+
+def keystore(kind: StoreType, **fields: Any) -> KeyStore:
+    return KeyStore(type=kind, **fields)
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
+        ("ssl.truststore.location=/ca.jks", truststore(JKS, location="/ca.jks")),
+        ("ssl.truststore.location=file:/ca.jks", truststore(JKS, location="/ca.jks")),
+        ("ssl.truststore.location=FILE:///ca.jks", truststore(JKS, location="/ca.jks")),
+        ("ssl.truststore.location=file:ca.jks", truststore(JKS, location="ca.jks")),
+        ("ssl.truststore.location=C:/ca.jks", truststore(JKS, location="C:/ca.jks")),
         (
-            {"ssl.truststore.location": "/ca.jks"},
-            TrustStore(type=StoreType.JKS, location="/ca.jks"),
-        ),
-        *(
-            ({"ssl.truststore.location": url}, TrustStore(type=StoreType.JKS, location=path))
-            for url, path in (
-                ("file:/ca.jks", "/ca.jks"),
-                ("FILE:///ca.jks", "/ca.jks"),
-                ("file:ca.jks", "ca.jks"),
-                ("C:/ca.jks", "C:/ca.jks"),
-            )
+            "ssl.truststore.location=/ca.pem ssl.truststore.type=pem",
+            truststore(PEM, location="/ca.pem"),
         ),
         (
-            {"ssl.truststore.location": "/ca.pem", "ssl.truststore.type": "pem"},
-            TrustStore(type=StoreType.PEM, location="/ca.pem"),
+            "ssl.truststore.location=/ca ssl.truststore.type=PKCS12 ssl.truststore.password=p",
+            truststore(PKCS12, location="/ca", password=secret("p", "ssl.truststore.password")),
         ),
         (
-            {
-                "ssl.truststore.location": "/ca.p12",
-                "ssl.truststore.type": "PKCS12",
-                "ssl.truststore.password": "sentinel",
-            },
-            TrustStore(
-                type=StoreType.PKCS12,
-                location="/ca.p12",
-                password=secret("sentinel", "ssl.truststore.password"),
-            ),
-        ),
-        *(
-            (
-                {"ssl.truststore.certificates": PEM, **kind},
-                TrustStore(
-                    type=StoreType.PEM, certificates=secret(PEM, "ssl.truststore.certificates")
-                ),
-            )
-            for kind in ({}, {"ssl.truststore.type": "PEM"})
+            "ssl.truststore.certificates=CERT",
+            truststore(PEM, certificates=secret(CERT, "ssl.truststore.certificates")),
         ),
         (
-            {"ssl.ca.location": "/ca.pem"},
-            TrustStore(type=StoreType.PEM, certificates=secret("file:/ca.pem", "ssl.ca.location")),
+            "ssl.truststore.certificates=CERT ssl.truststore.type=PEM",
+            truststore(PEM, certificates=secret(CERT, "ssl.truststore.certificates")),
         ),
-        ({"ssl.ca.location": "probe"}, None),
         (
-            {"ssl.ca.pem": "file:/ca.pem"},
-            TrustStore(type=StoreType.PEM, certificates=secret("file:/ca.pem", "ssl.ca.pem")),
+            "ssl.ca.location=/ca.pem",
+            truststore(PEM, certificates=secret("file:/ca.pem", "ssl.ca.location")),
         ),
-        ({"ssl.truststore.type": "PEM"}, None),
-        ({"ssl.truststore.location": ""}, None),
+        ("ssl.ca.location=probe", None),
+        (
+            "ssl.ca.pem=file:/ca.pem",
+            truststore(PEM, certificates=secret("file:/ca.pem", "ssl.ca.pem")),
+        ),
+        ("ssl.truststore.type=PEM", None),
+        ("ssl.truststore.location=", None),
     ],
 )
-def test_truststore_options_are_parsed(
-    options: dict[str, str], expected: TrustStore | None
-) -> None:
+def test_truststore_options_are_parsed(options: str, expected: TrustStore | None) -> None:
     assert parse(options).truststore == expected
 
 
@@ -109,192 +103,144 @@ def test_truststore_options_are_parsed(
     ("options", "expected"),
     [
         (
-            {"ssl.keystore.location": "/me.jks", "ssl.keystore.password": "sentinel"},
-            KeyStore(
-                type=StoreType.JKS,
-                location="/me.jks",
-                password=secret("sentinel", "ssl.keystore.password"),
+            "ssl.keystore.location=/me.jks ssl.keystore.password=sentinel",
+            keystore(JKS, location="/me.jks", password=secret("sentinel", "ssl.keystore.password")),
+        ),
+        (
+            f"{PKCS12_STORE} ssl.keystore.password=env:A ssl.key.password=env:B",
+            keystore(
+                PKCS12,
+                location="/me",
+                password=secret("env:A", "ssl.keystore.password"),
+                key_password=secret("env:B", "ssl.key.password"),
             ),
         ),
         (
-            {
-                "ssl.keystore.location": "/me.p12",
-                "ssl.keystore.type": "PKCS12",
-                "ssl.keystore.password": "env:STORE",
-                "ssl.key.password": "env:KEY",
-            },
-            KeyStore(
-                type=StoreType.PKCS12,
-                location="/me.p12",
-                password=secret("env:STORE", "ssl.keystore.password"),
-                key_password=secret("env:KEY", "ssl.key.password"),
-            ),
+            "ssl.keystore.location=/me.pem ssl.keystore.type=PEM",
+            keystore(PEM, location="/me.pem"),
         ),
         (
-            {"ssl.keystore.location": "/me.pem", "ssl.keystore.type": "PEM"},
-            KeyStore(type=StoreType.PEM, location="/me.pem"),
-        ),
-        (
-            {
-                "ssl.keystore.certificate.chain": PEM,
-                "ssl.keystore.key": KEY,
-                "ssl.key.password": "sentinel",
-            },
-            KeyStore(
-                type=StoreType.PEM,
-                certificate_chain=secret(PEM, "ssl.keystore.certificate.chain"),
+            "ssl.keystore.certificate.chain=CERT ssl.keystore.key=KEY ssl.key.password=sentinel",
+            keystore(
+                PEM,
+                certificate_chain=secret(CERT, "ssl.keystore.certificate.chain"),
                 key=secret(KEY, "ssl.keystore.key"),
                 key_password=secret("sentinel", "ssl.key.password"),
             ),
         ),
         (
-            {"ssl.certificate.location": "/me.crt", "ssl.key.location": "/me.key"},
-            KeyStore(
-                type=StoreType.PEM,
+            "ssl.certificate.location=/me.crt ssl.key.location=/me.key",
+            keystore(
+                PEM,
                 certificate_chain=secret("file:/me.crt", "ssl.certificate.location"),
                 key=secret("file:/me.key", "ssl.key.location"),
             ),
         ),
         (
-            {"ssl.certificate.pem": PEM, "ssl.key.pem": KEY},
-            KeyStore(
-                type=StoreType.PEM,
-                certificate_chain=secret(PEM, "ssl.certificate.pem"),
+            "ssl.certificate.pem=CERT ssl.key.pem=KEY",
+            keystore(
+                PEM,
+                certificate_chain=secret(CERT, "ssl.certificate.pem"),
                 key=secret(KEY, "ssl.key.pem"),
             ),
         ),
-        ({"ssl.keystore.type": "PKCS12", "ssl.key.password": "sentinel"}, None),
+        ("ssl.keystore.type=PKCS12 ssl.key.password=sentinel", None),
     ],
 )
-def test_keystore_options_are_parsed(options: dict[str, str], expected: KeyStore | None) -> None:
+def test_keystore_options_are_parsed(options: str, expected: KeyStore | None) -> None:
     assert parse(options).keystore == expected
+
+
+BOTH_PEM = "ssl.keystore.key=KEY ssl.keystore.certificate.chain=CERT"
+NO_PASSWORD = "is set, but PEM files have no such password"
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
         (
-            {"ssl.truststore.certificates": PEM, "ssl.truststore.location": "/ca.jks"},
+            "ssl.truststore.certificates=CERT ssl.truststore.location=/ca.jks",
             "ssl.truststore.location and kafka.ssl.truststore.certificates are mutually exclusive",
         ),
         (
-            {"ssl.truststore.certificates": PEM, "ssl.truststore.type": "JKS"},
+            "ssl.truststore.certificates=CERT ssl.truststore.type=JKS",
             "certificates contains PEM text, but kafka.ssl.truststore.type is JKS",
         ),
         (
-            {"ssl.truststore.certificates": PEM, "ssl.truststore.password": "sentinel"},
-            "kafka.ssl.truststore.password is set, but PEM files have no such password",
+            "ssl.truststore.certificates=CERT ssl.truststore.password=sentinel",
+            f"kafka.ssl.truststore.password {NO_PASSWORD}",
         ),
         (
-            {
-                "ssl.truststore.location": "/ca.pem",
-                "ssl.truststore.type": "PEM",
-                "ssl.truststore.password": "sentinel",
-            },
-            "kafka.ssl.truststore.password is set, but PEM files have no such password",
+            "ssl.truststore.location=/ca ssl.truststore.type=PEM ssl.truststore.password=sentinel",
+            f"kafka.ssl.truststore.password {NO_PASSWORD}",
         ),
         (
-            {"ssl.truststore.password": "sentinel"},
+            "ssl.truststore.password=sentinel",
             "kafka.ssl.truststore.password is set without kafka.ssl.truststore.location",
         ),
+        ("ssl.truststore.type=BCFKS", "ssl.truststore.type is 'BCFKS'; allowed: JKS, PKCS12, PEM"),
         (
-            {"ssl.truststore.type": "BCFKS"},
-            "kafka.ssl.truststore.type is 'BCFKS'; allowed: JKS, PKCS12, PEM",
-        ),
-        (
-            {"ssl.ca.location": "/a", "ssl.ca.pem": PEM},
+            "ssl.ca.location=/a ssl.ca.pem=CERT",
             "kafka.ssl.ca.pem and kafka.ssl.ca.location are mutually exclusive",
         ),
         (
-            {"ssl.ca.pem": PEM, "ssl.truststore.certificates": KEY},
+            "ssl.ca.pem=CERT ssl.truststore.certificates=KEY",
             "kafka.ssl.ca.pem and kafka.ssl.truststore.certificates are synonyms",
         ),
-        (
-            {"ssl.keystore.certificate.chain": PEM},
-            "kafka.ssl.keystore.certificate.chain is set without kafka.ssl.keystore.key",
+        *(
+            (f"{name}={value}", f"kafka.{name} is set without kafka.{other}")
+            for name, value, other in (
+                ("ssl.keystore.certificate.chain", "CERT", "ssl.keystore.key"),
+                ("ssl.keystore.key", "KEY", "ssl.keystore.certificate.chain"),
+                ("ssl.certificate.location", "/c", "ssl.key.location"),
+                ("ssl.key.location", "/k", "ssl.certificate.location"),
+                ("ssl.keystore.password", "sentinel", "ssl.keystore.location"),
+            )
         ),
         (
-            {"ssl.keystore.key": KEY},
-            "kafka.ssl.keystore.key is set without kafka.ssl.keystore.certificate.chain",
-        ),
-        (
-            {"ssl.certificate.location": "/c"},
-            "kafka.ssl.certificate.location is set without kafka.ssl.key.location",
-        ),
-        (
-            {"ssl.key.location": "/k"},
-            "kafka.ssl.key.location is set without kafka.ssl.certificate.location",
-        ),
-        (
-            {"ssl.key.location": "/k", "ssl.key.pem": KEY},
+            "ssl.key.location=/k ssl.key.pem=KEY",
             "kafka.ssl.key.pem and kafka.ssl.key.location are mutually exclusive",
         ),
         (
-            {
-                "ssl.keystore.key": KEY,
-                "ssl.keystore.certificate.chain": PEM,
-                "ssl.keystore.location": "/me.pem",
-            },
+            f"{BOTH_PEM} ssl.keystore.location=/me.pem",
             "kafka.ssl.keystore.location and kafka.ssl.keystore.key are mutually exclusive",
         ),
         (
-            {
-                "ssl.keystore.key": KEY,
-                "ssl.keystore.certificate.chain": PEM,
-                "ssl.keystore.type": "JKS",
-            },
+            f"{BOTH_PEM} ssl.keystore.type=JKS",
             "kafka.ssl.keystore.key contains PEM text, but kafka.ssl.keystore.type is JKS",
         ),
         (
-            {
-                "ssl.keystore.key": KEY,
-                "ssl.keystore.certificate.chain": PEM,
-                "ssl.keystore.password": "sentinel",
-            },
+            f"{BOTH_PEM} ssl.keystore.password=sentinel",
             "Remove it. For an encrypted key use kafka.ssl.key.password",
         ),
         (
-            {
-                "ssl.keystore.location": "/me.pem",
-                "ssl.keystore.type": "PEM",
-                "ssl.keystore.password": "sentinel",
-            },
-            "kafka.ssl.keystore.password is set, but PEM files have no such password",
+            "ssl.keystore.location=/me ssl.keystore.type=PEM ssl.keystore.password=sentinel",
+            f"kafka.ssl.keystore.password {NO_PASSWORD}",
         ),
         (
-            {"ssl.keystore.password": "sentinel"},
-            "kafka.ssl.keystore.password is set without kafka.ssl.keystore.location",
+            "ssl.keystore.location=/me.jks",
+            "location refers to a JKS file, which requires kafka.ssl.keystore.password",
         ),
         (
-            {"ssl.keystore.location": "/me.jks"},
-            (
-                "kafka.ssl.keystore.location refers to a JKS file, which requires "
-                "kafka.ssl.keystore.password"
-            ),
-        ),
-        (
-            {"enable.ssl.certificate.verification": "false"},
+            "enable.ssl.certificate.verification=false",
             "kafka.enable.ssl.certificate.verification is false, which would let any server",
         ),
         *(
-            (
-                {option: "dbfs:/stores/a"},
-                f"kafka.{option} refers to a file on dbfs:, which OpenSSL cannot",
-            )
-            for option in ("ssl.truststore.location", "ssl.keystore.location", "ssl.ca.location")
+            (f"{name}=dbfs:/stores/a", f"kafka.{name} refers to a file on dbfs:, which OpenSSL")
+            for name in ("ssl.truststore.location", "ssl.keystore.location", "ssl.ca.location")
         ),
-        ({"ssl.endpoint.identification.algorithm": "ldaps"}, "is 'ldaps'; allowed: https, none"),
+        ("ssl.endpoint.identification.algorithm=ldaps", "is 'ldaps'; allowed: https, none"),
         (
-            {"ssl.enabled.protocols": "TLSv1.4"},
+            "ssl.enabled.protocols=TLSv1.4",
             "kafka.ssl.enabled.protocols contains 'TLSv1.4'; allowed: TLSv1.2, TLSv1.3",
         ),
         (
-            {"ssl.enabled.protocols": "TLSv1.1,TLSv1"},
+            "ssl.enabled.protocols=TLSv1.1,TLSv1",
             "kafka.ssl.enabled.protocols contains no secure TLS version: TLSv1.1, TLSv1",
         ),
     ],
 )
-def test_conflicting_or_missing_options(options: dict[str, str], expected: str) -> None:
+def test_conflicting_or_missing_options(options: str, expected: str) -> None:
     assert expected in failure(options)
 
 
@@ -303,7 +249,7 @@ def test_conflicting_or_missing_options(options: dict[str, str], expected: str) 
     [("https", True), ("HTTPS", True), ("", False), (" ", False), ("none", False)],
 )
 def test_host_name_is_verified_unless_disabled(value: str, checked: bool) -> None:
-    assert parse({"ssl.endpoint.identification.algorithm": value}).check_hostname is checked
+    assert parse(**{"ssl.endpoint.identification.algorithm": value}).check_hostname is checked
 
 
 @pytest.mark.parametrize(
@@ -316,12 +262,12 @@ def test_host_name_is_verified_unless_disabled(value: str, checked: bool) -> Non
     ],
 )
 def test_versions_are_parsed(value: str, expected: tuple[TlsVersion, ...]) -> None:
-    assert parse({"ssl.enabled.protocols": value}).protocols == expected
+    assert parse(**{"ssl.enabled.protocols": value}).protocols == expected
 
 
 def test_old_version_is_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        parse({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"})
+        parse("ssl.enabled.protocols=TLSv1.1,TLSv1.2")
     assert [record.getMessage() for record in caplog.records] == [
         "Option kafka.ssl.enabled.protocols: TLSv1.1 is insecure and not offered"
     ]
@@ -329,8 +275,8 @@ def test_old_version_is_dropped_with_a_warning(caplog: pytest.LogCaptureFixture)
 
 @pytest.mark.parametrize("value", ["A_B,C_D", "A_B:C_D", " A_B , C_D "])
 def test_cipher_suites_are_separated_by_commas_or_colons(value: str) -> None:
-    assert parse({"ssl.cipher.suites": value}).cipher_suites == ("A_B", "C_D")
+    assert parse(**{"ssl.cipher.suites": value}).cipher_suites == ("A_B", "C_D")
 
 
 def test_redundant_verification_option_logs_nothing() -> None:
-    assert parse({"enable.ssl.certificate.verification": "true"}) == TlsConfig()
+    assert parse("enable.ssl.certificate.verification=true") == TlsConfig()
