@@ -65,13 +65,6 @@ def test_no_advice_for_a_healthy_write(broker: EmbeddedBroker) -> None:
     assert advise(report) == []
 
 
-def test_codec_is_the_bottleneck(broker: EmbeddedBroker) -> None:
-    slow: dict[str, Any] = {"compression_type": "gzip", "compression_gzip_level": 9}
-    report = write_session(broker, *[random_rows("four", 2_000)] * 10, **slow)
-    advice = advice_of(report)["compression.type", Direction.LOWER]
-    assert "gzip" in advice.evidence
-
-
 def test_small_requests_with_high_latency(broker: EmbeddedBroker) -> None:
     narrow: dict[str, Any] = {"max_in_flight_requests_per_connection": 1, "batch_size": 16_384}
     report = write_session(broker, *[random_rows("one", 1_000)] * 2, delay_s=DELAY_S, **narrow)
@@ -79,13 +72,6 @@ def test_small_requests_with_high_latency(broker: EmbeddedBroker) -> None:
     advice = by_setting["max.in.flight.requests.per.connection", Direction.RAISE]
     assert report.request_latency.percentile(50) >= 2 * DELAY_S * 1e6
     assert "1 request of" in advice.evidence
-
-
-def test_small_batches_with_high_latency(broker: EmbeddedBroker) -> None:
-    report = write_session(
-        broker, *[random_rows("one", 1_000)] * 4, delay_s=DELAY_S, batch_size=16_384
-    )
-    assert ("batch.size", Direction.RAISE) in advice_of(report)
 
 
 def test_full_buffer_is_advised_to_grow(broker: EmbeddedBroker) -> None:
@@ -107,21 +93,6 @@ def test_buffer_smaller_than_a_batch_per_partition(broker: EmbeddedBroker) -> No
     assert report.metrics.closed_memory > 0
 
 
-def test_linger_too_short_for_batch_size(broker: EmbeddedBroker) -> None:
-    drops = [numbered("one", number, 5, 1) for number in range(150)]
-    report = write_session(broker, *drops, delay_s=0.02, pause_s=0.004, linger_ms=1)
-    advice = advice_of(report)["linger.ms", Direction.RAISE]
-    assert "were sent after 1 ms" in advice.evidence
-
-
-def test_skewed_keys_are_named(broker: EmbeddedBroker) -> None:
-    keys = [b"hot" if number % 50 else b"%d" % number for number in range(1_000)]
-    chunk = rows("four", [b"." * 1_000] * 1_000, keys=keys)
-    report = write_session(broker, *[chunk] * 4, batch_size=65_536)
-    by_setting = advice_of(report)
-    assert "four-" in by_setting["the keys", Direction.CHECK].evidence
-
-
 def test_tiny_tasks_are_advised_to_be_fewer(broker: EmbeddedBroker) -> None:
     settings = config(broker.bootstrap_servers, {"linger_ms": 0})
     reports = []
@@ -134,10 +105,3 @@ def test_tiny_tasks_are_advised_to_be_fewer(broker: EmbeddedBroker) -> None:
     discard_session(borrow_session(settings))
     advice = advice_of(DeliveryReport.merge_all(reports))["the number of tasks", Direction.LOWER]
     assert "30 tasks" in advice.evidence
-
-
-def test_oversized_batches_are_advised_to_shrink() -> None:
-    with EmbeddedBroker(topics={"small": 1}, message_max_bytes=100_000) as kafka:
-        report = write_session(kafka, *[random_rows("small", 1_000)] * 2)
-    assert report.splits > 0
-    assert ("batch.size", Direction.LOWER) in advice_of(report)

@@ -80,20 +80,6 @@ def test_waiting_consumer_gets_first_record_of_empty_topic(redis_kafka: Embedded
             reader.kill()
 
 
-def test_other_clients_read_only_committed_records(redis_kafka: EmbeddedBroker) -> None:
-    servers = redis_kafka.bootstrap_servers
-    sender = Producer({"bootstrap.servers": servers, "transactional.id": "x"})
-    sender.init_transactions(20)
-    for value, commit in ((b"no", False), (b"yes", True)):
-        sender.begin_transaction()
-        sender.produce("t", value, partition=0)
-        sender.flush(60)
-        (sender.commit_transaction if commit else sender.abort_transaction)(20)
-    assert [record.value for record in by_confluent(servers, "t")] == [b"yes"]
-    markers = redis_kafka.batches("t", 0)
-    assert len(markers) == 4
-
-
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_producer_writes_to_redis_streams(
     redis_kafka: EmbeddedBroker, redis_server: RedisServer, unique_topic: str, codec: str | None

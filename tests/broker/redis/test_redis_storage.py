@@ -9,7 +9,6 @@ from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import Cluster
-from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.common.errors import ConfigError
@@ -219,16 +218,6 @@ def test_restart_with_clock_in_the_past(redis_url: str) -> None:
         assert produce(raw, "t", batch(1)).base_offset == end
 
 
-def test_deleting_a_topic_deletes_its_streams(
-    redis_kafka: EmbeddedBroker, redis_server: RedisServer, unique_topic: str
-) -> None:
-    redis_kafka.run(lambda cluster: cluster.topics.create(TopicSpec(name="gone", partitions=2)))
-    keys = redis_server.client.keys(f"{unique_topic}:*gone*")
-    assert len(keys) == 4
-    redis_kafka.run(lambda cluster: cluster.topics.delete(topic_in(cluster, "gone")))
-    assert redis_server.client.keys(f"{unique_topic}:*gone*") == []
-
-
 def delete_batches(cluster: Cluster, reason: str, count: int, end: int) -> None:
     """Delete the first `count` of three batches, the last of which ends at an offset."""
     log = log_in(cluster)
@@ -303,19 +292,6 @@ class TestDeletion:
                 fetched = batches_of(fetch(raw, committed).records)
                 assert [record.offset for records in fetched for record in records] == expected
 
-    def test_log_start_persists_if_all_records_are_deleted(
-        self, redis_kafka: EmbeddedBroker, three_batches: list[int], redis_url: str
-    ) -> None:
-        end = three_batches[2] + 2
-        self.on_log(redis_kafka, lambda log: log.storage.delete_before(end))
-        redis_kafka.stop()
-        for _ in range(2):
-            with EmbeddedBroker(storage=redis_url) as kafka:
-                assert self.on_log(kafka, lambda log: (log.start_offset, log.end_offset)) == (
-                    end,
-                    end,
-                )
-
     def test_restart_completes_a_deletion(
         self,
         redis_kafka: EmbeddedBroker,
@@ -377,29 +353,6 @@ class TestDeletion:
         redis_kafka.stop()
         with EmbeddedBroker(storage=redis_url) as kafka:
             assert self.on_log(kafka, lambda log: log.start_offset) == three_batches[0] + 2
-
-    @pytest.mark.usefixtures("three_batches")
-    def test_retention_by_time(self, redis_kafka: EmbeddedBroker, stream: Stream) -> None:
-        def expire(cluster: Cluster) -> None:
-            topic = topic_in(cluster)
-            cluster.topics.configure(topic, {"retention.ms": "50"})
-            log_in(cluster).storage.expire(300)
-
-        redis_kafka.run(expire)
-        assert [int(fields[b"timestamp"]) for _, fields in stream()] == [300, 300]
-
-    @pytest.mark.usefixtures("three_batches")
-    def test_retention_by_size(self, redis_kafka: EmbeddedBroker, stream: Stream) -> None:
-        size = self.on_log(redis_kafka, lambda log: log.size)
-
-        def expire(cluster: Cluster) -> None:
-            topic = topic_in(cluster)
-            cluster.topics.configure(topic, {"retention.bytes": str(size * 2 // 3)})
-            log_in(cluster).storage.expire(300)
-
-        redis_kafka.run(expire)
-        assert [int(fields[b"timestamp"]) for _, fields in stream()] == [200, 200, 300, 300]
-        assert self.on_log(redis_kafka, lambda log: log.size) == size * 2 // 3
 
     def test_deleted_timestamp_does_not_disable_retention(
         self, redis_kafka: EmbeddedBroker, redis_raw: RawClient, stream: Stream

@@ -253,15 +253,6 @@ def test_open_transactions_of_another_query(
     assert f"for example {min(open_ids)}" in caplog.text
 
 
-def test_gap_in_batches_is_rejected(query: Writes) -> None:
-    with pytest.raises(TransactionError, match="no record of the previous batches"):
-        query.committer.commit("3", query.tasks("3"))
-    query.committer.commit("0", query.tasks("0"))
-    with pytest.raises(TransactionError, match="no record of the previous batch"):
-        query.committer.commit("2", query.tasks("2"))
-    assert query.visible() == rows_of("0")
-
-
 def test_missing_transaction_fails_before_the_decision(query: Writes) -> None:
     results = query.tasks("0")
     query.committer.abort("0", results[:1], complete=False)
@@ -289,16 +280,6 @@ def test_transaction_that_ends_after_the_first_check_fails_the_batch(query: Writ
     assert query.committer.recover() == NoDecision()
     query.committer.commit("0", query.tasks("0"))
     assert query.visible() == rows_of("0")
-
-
-def test_batch_job_with_batch_id_is_written_once(query: Writes) -> None:
-    for expected in (CommitStatus.COMMITTED, CommitStatus.ALREADY_WRITTEN):
-        job = batch_job(
-            query.bootstrap_servers, query.topic, Scope.batch(query.scope.prefix, "2026-11-20/a")
-        )
-        name = job.scope.name
-        assert job.committer.commit(name, job.tasks(name)).status is expected
-    assert query.visible() == rows_of("x")
 
 
 def test_jobs_with_different_batch_ids_do_not_fence_each_other(query: Writes) -> None:

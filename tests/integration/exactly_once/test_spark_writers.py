@@ -98,20 +98,6 @@ def _values(servers: str, topic: str) -> list[bytes]:
     return sorted(record.value or b"" for record in by_confluent(servers, topic))
 
 
-def test_batch_is_visible_after_commit(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-) -> None:
-    servers = any_kafka.bootstrap_servers
-    writer = _plan(servers, unique_topic, batchId="1")
-    message = writer.task.run(iter([ROWS]))
-    assert _values(servers, unique_topic) == []
-    writer.completion.commit([message, writer.task.run(iter([]))])
-    assert _values(servers, unique_topic) == [b"a", b"b"]
-    again = _plan(servers, unique_topic, batchId="1")
-    again.completion.commit([again.task.run(iter([ROWS]))])
-    assert _values(servers, unique_topic) == [b"a", b"b"]
-
-
 @pytest.mark.parametrize(
     ("options", "lines"), [({}, 1), ({"batchId": "1"}, 0), ({"summary": "off"}, 0)]
 )
