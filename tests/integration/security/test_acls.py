@@ -34,7 +34,7 @@ FAILURE_LIMIT_S = 30
 def write(kafka: SecuredKafka, user: User, topic: str, **options: str) -> None:
     """Write ten rows as `user`."""
     login = {**TRUST, **password_options("SCRAM-SHA-512", user)}
-    client = ClientConfig(name=user, listener=Listener.SASL_SSL, options=login)
+    client = ClientConfig(user, Listener.SASL_SSL, login)
     chunk = numbered(topic, 0, 10, 1)
     produce(kafka.servers(client.listener), chunk, **client.java_options(kafka), **options)
 
@@ -109,7 +109,7 @@ def test_transactional_id_without_write_permission(kafka: SecuredKafka, unique_t
     kafka.admin.create_topic(unique_topic)
     expected = settings()
     login = {**TRUST, **password_options("SCRAM-SHA-512", User.CAROL)}
-    client = ClientConfig(name=User.CAROL, listener=Listener.SASL_SSL, options=login)
+    client = ClientConfig(User.CAROL, Listener.SASL_SSL, login)
     servers, options = kafka.servers(client.listener), client.java_options(kafka)
     began = time.monotonic()
     with transaction(servers, expected, None, **options) as producer:
@@ -131,7 +131,7 @@ def test_transactional_id_without_write_permission(kafka: SecuredKafka, unique_t
 
 def test_preflight_checks_transactional_ids(kafka: SecuredKafka) -> None:
     login = {**TRUST, **password_options("SCRAM-SHA-512", User.CAROL)}
-    client = ClientConfig(name=User.CAROL, listener=Listener.SASL_SSL, options=login)
+    client = ClientConfig(User.CAROL, Listener.SASL_SSL, login)
     prefix = f"preflight-{uuid4().hex}"
     options = {f"kafka.{name}": value for name, value in client.java_options(kafka).items()}
     options |= {"kafka.bootstrap.servers": kafka.servers(client.listener), "topic": "t"}

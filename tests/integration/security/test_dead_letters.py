@@ -11,9 +11,7 @@ from tests.support.security.users import DENIED, User
 from tools.support.readers import by_confluent
 
 CLIENT = ClientConfig(
-    name="carol",
-    listener=Listener.SASL_SSL,
-    options={**TRUST, **password_options("SCRAM-SHA-512", User.CAROL)},
+    "carol", Listener.SASL_SSL, {**TRUST, **password_options("SCRAM-SHA-512", User.CAROL)}
 )
 
 

@@ -25,7 +25,7 @@ def _write_properties(client: ClientConfig, kafka: SecuredKafka, path: Path) -> 
 def _token(kafka: SecuredKafka, folder: Path) -> tuple[str, str]:
     """Create a token for ALICE with Kafka's command-line tool and return its ID and HMAC."""
     options = {**TRUST, **password_options("SCRAM-SHA-512", User.ALICE)}
-    client = ClientConfig(name="tool", listener=Listener.SASL_SSL, options=options)
+    client = ClientConfig("tool", Listener.SASL_SSL, options)
     printed = run_tool(
         *("org.apache.kafka.tools.DelegationTokenCommand", "--create"),
         *("--bootstrap-server", kafka.servers(Listener.SASL_SSL)),
@@ -62,7 +62,7 @@ def test_write_with_delegation_token(
     token, hmac = _token(kafka, tmp_path)
     login = jaas(_SCRAM, username=token, password=hmac, tokenauth="true")
     options = {**TRUST, "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": login}
-    client = ClientConfig(name="token", listener=Listener.SASL_SSL, options=options)
+    client = ClientConfig("token", Listener.SASL_SSL, options)
     _await_java(kafka, client, tmp_path / "token.properties")
     chunk = numbered(topic, 0, 300, 3)
     produce(kafka.servers(client.listener), chunk, **client.java_options(kafka))

@@ -49,9 +49,7 @@ def failed_write(
 
 
 def sasl_client(mechanism: str) -> ClientConfig:
-    return ClientConfig(
-        name=mechanism, listener=Listener.SASL_PLAINTEXT, options=ALICE_LOGINS[mechanism]
-    )
+    return ClientConfig(mechanism, Listener.SASL_PLAINTEXT, ALICE_LOGINS[mechanism])
 
 
 def check_nothing_leaked(captured: Captured, mechanism: str) -> None:
@@ -150,16 +148,14 @@ def record_types(data: bytes) -> set[int]:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_tls_is_stripped(kafka: SecuredKafka, topic: str, mechanism: str) -> None:
     """The proxy leads to a listener without TLS."""
-    client = ClientConfig(
-        name=mechanism, listener=Listener.SASL_SSL, options={**TRUST, **ALICE_LOGINS[mechanism]}
-    )
+    client = ClientConfig(mechanism, Listener.SASL_SSL, {**TRUST, **ALICE_LOGINS[mechanism]})
     with intercept_bytes(kafka.servers(Listener.SASL_PLAINTEXT)) as (address, captured):
         error = failed_write(kafka, address, topic, client)
     assert "security.protocol" in str(error)
     assert record_types(bytes(captured.data)) <= {HANDSHAKE, ALERT}
 
 
-SECURE = ClientConfig(name="TLS", listener=Listener.SSL, options=TRUST)
+SECURE = ClientConfig("TLS", Listener.SSL, TRUST)
 
 
 def test_server_hello_is_changed_to_tls_1_1(kafka: SecuredKafka, topic: str) -> None:

@@ -48,7 +48,7 @@ def test_producer_writes_with_each_mechanism(
 
 def _client(user: User, secret: str | None = None) -> ClientConfig:
     options = {**TRUST, **password_options("SCRAM-SHA-256", user, secret)}
-    return ClientConfig(name=user, listener=Listener.SASL_SSL, options=options)
+    return ClientConfig(user, Listener.SASL_SSL, options)
 
 
 def test_wrong_password_fails_the_write(kafka: SecuredOldKafka, topic: str) -> None:

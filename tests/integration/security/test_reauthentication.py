@@ -32,7 +32,7 @@ def _write_concurrently(
 
     def write(name: str) -> DeliveryReport:
         options = {**TRUST, **logins[name]}
-        client = ClientConfig(name=name, listener=Listener.REAUTH, options=options)
+        client = ClientConfig(name, Listener.REAUTH, options)
         over = for_seconds(SESSIONS * REAUTH_MS / 1000)
         return report_until(kafka, client, kafka.admin.create_topic(f"{prefix}-{name}", 3), over)
 
@@ -66,7 +66,7 @@ def test_reauthentication_with_acks_0(kafka: SecuredKafka, unique_topic: str) ->
 def test_oauth_token_is_reused(kafka: SecuredKafka, topic: str) -> None:
     """The process reuses a token until it expires."""
     options = {**TRUST, **credentials_options(User.CAROL)}
-    client = ClientConfig(name="many", listener=Listener.SASL_SSL, options=options)
+    client = ClientConfig("many", Listener.SASL_SSL, options)
     written = [write_until(kafka, client, topic, for_seconds(0.1)) for _ in range(3)]
     assert all(written)
     assert kafka.issuer.token_requests.tokens.count(User.CAROL) == 1

@@ -33,7 +33,7 @@ from tests.support.waiting import wait_until
 
 _WAIT_S = 60
 FAILURE_LIMIT_S = 30
-RENEWING = ClientConfig(name="renewing", listener=Listener.RENEWING, options=TRUST)
+RENEWING = ClientConfig("renewing", Listener.RENEWING, TRUST)
 
 
 def install(kafka: SecuredKafka, name: str) -> None:
@@ -116,11 +116,7 @@ def _client(secret: str) -> ClientConfig:
         "sasl.username": User.DAVE.value,
         "sasl.password": secret,
     }
-    return ClientConfig(
-        name="dave",
-        listener=Listener.REAUTH,
-        options={**TRUST, **login},
-    )
+    return ClientConfig("dave", Listener.REAUTH, {**TRUST, **login})
 
 
 def change_password(kafka: SecuredKafka, secret: str) -> None:
@@ -172,9 +168,9 @@ def test_outdated_password_fails_reauthentication(dave: SecuredKafka, topic: str
 def test_old_password_is_rejected(dave: SecuredKafka, topic: str) -> None:
     change_password(dave, "another-secret")
     client = ClientConfig(
-        name="new",
-        listener=Listener.SASL_SSL,
-        options={**TRUST, **password_options("SCRAM-SHA-256", User.DAVE, "another-secret")},
+        "new",
+        Listener.SASL_SSL,
+        {**TRUST, **password_options("SCRAM-SHA-256", User.DAVE, "another-secret")},
     )
     written = write_until(dave, client, topic, for_seconds(0.1))
     assert numbers(dave, topic) == list(range(written))

@@ -53,5 +53,5 @@ def test_user_without_permission(
     """Preflight is off, so the error comes from the task."""
     topic = kafka.admin.create_topic(f"{prefix}{unique_topic}")
     options = {**TRUST, **password_options("SCRAM-SHA-512", user)}
-    client = ClientConfig(name=user, listener=Listener.SASL_SSL, options=options)
+    client = ClientConfig(user, Listener.SASL_SSL, options)
     assert expected in failed_write(spark, kafka, client, topic, preflight="off")

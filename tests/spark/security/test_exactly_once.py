@@ -19,9 +19,7 @@ from tests.support.security.users import User, add_acls
 from tools.support.readers import numbers_in
 
 CLIENT = ClientConfig(
-    name="erin",
-    listener=Listener.SASL_SSL,
-    options={**TRUST, **password_options("SCRAM-SHA-512", User.ERIN)},
+    "erin", Listener.SASL_SSL, {**TRUST, **password_options("SCRAM-SHA-512", User.ERIN)}
 )
 DESCRIBE, READ, WRITE = AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE
 

@@ -16,9 +16,9 @@ from tools.support.readers import numbers_in
 
 STORES = ("trust.pem", "client.p12")
 CERTIFICATE_CLIENT = ClientConfig(
-    name="certificate",
-    listener=Listener.MTLS,
-    options={
+    "certificate",
+    Listener.MTLS,
+    {
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": "trust.pem",
         "ssl.keystore.type": "PKCS12",
@@ -27,9 +27,9 @@ CERTIFICATE_CLIENT = ClientConfig(
     },
 )
 PASSWORD_CLIENT = ClientConfig(
-    name="password",
-    listener=Listener.SASL_SSL,
-    options={
+    "password",
+    Listener.SASL_SSL,
+    {
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": "trust.pem",
         "sasl.mechanism": "SCRAM-SHA-512",

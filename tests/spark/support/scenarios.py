@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ _OLD = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)
 _NUMBERS = range(200)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """Rows and options of a write.
 
@@ -24,6 +24,7 @@ class Scenario:
     name: str
     schema: str
     rows: list[tuple[Any, ...]]
+    _: KW_ONLY
     topic: str | None = "one"
     options: dict[str, str] = field(default_factory=dict)
     fixed_partitions: bool = True
@@ -33,102 +34,97 @@ class Scenario:
 
 ACCEPTED = (
     Scenario(
-        name="string-values",
-        schema="value string",
-        rows=[("",), ("a",), ("Grüße",), ("x" * 10_000,)],
+        "string-values",
+        "value string",
+        [("",), ("a",), ("Grüße",), ("x" * 10_000,)],
         fixed_partitions=False,
     ),
     Scenario(
-        name="binary-values",
-        schema="value binary",
-        rows=[(b"",), (b"\x00\xff",), (bytes(range(256)) * 40,)],
+        "binary-values",
+        "value binary",
+        [(b"",), (b"\x00\xff",), (bytes(range(256)) * 40,)],
         fixed_partitions=False,
     ),
     Scenario(
-        name="string-keys",
-        schema="key string, value string",
-        rows=[(key, f"v{i}") for i, key in enumerate(KEYS) if key is not None],
+        "string-keys",
+        "key string, value string",
+        [(key, f"v{i}") for i, key in enumerate(KEYS) if key is not None],
     ),
     Scenario(
-        name="binary-keys",
-        schema="key binary, value binary",
-        rows=[(bytes([i, 255 - i] * (i % 7)), bytes([i])) for i in _NUMBERS],
+        "binary-keys",
+        "key binary, value binary",
+        [(bytes([i, 255 - i] * (i % 7)), bytes([i])) for i in _NUMBERS],
     ),
     Scenario(
-        name="null-keys-between-keys",
-        schema="key string, value string",
-        rows=[(key, "v") for key in KEYS] * 3,
+        "null-keys-between-keys",
+        "key string, value string",
+        [(key, "v") for key in KEYS] * 3,
         fixed_partitions=False,
     ),
     Scenario(
-        name="all-keys-null",
-        schema="key string, value string",
-        rows=[(None, "a"), (None, "b")],
+        "all-keys-null",
+        "key string, value string",
+        [(None, "a"), (None, "b")],
         fixed_partitions=False,
     ),
     Scenario(
-        name="tombstones",
-        schema="key string, value binary",
-        rows=[("a", None), ("b", b""), ("c", b"x"), ("a", None)],
+        "tombstones",
+        "key string, value binary",
+        [("a", None), ("b", b""), ("c", b"x"), ("a", None)],
     ),
+    Scenario("all-values-null", "value string", [(None,), (None,)], fixed_partitions=False),
     Scenario(
-        name="all-values-null",
-        schema="value string",
-        rows=[(None,), (None,)],
-        fixed_partitions=False,
-    ),
-    Scenario(
-        name="topic-column",
-        schema="topic string, key string, value string",
-        rows=[("one", "a", "1"), ("two", "a", "2"), ("one", "b", "3"), ("three", "a", "4")],
+        "topic-column",
+        "topic string, key string, value string",
+        [("one", "a", "1"), ("two", "a", "2"), ("one", "b", "3"), ("three", "a", "4")],
         topic=None,
     ),
     Scenario(
-        name="many-topics",
-        schema="topic string, key string, value string",
-        rows=[(f"topic-{i % 7}", f"k{i}", f"v{i}") for i in _NUMBERS],
+        "many-topics",
+        "topic string, key string, value string",
+        [(f"topic-{i % 7}", f"k{i}", f"v{i}") for i in _NUMBERS],
         topic=None,
     ),
     Scenario(
-        name="topic-option-over-column",
-        schema="topic string, key string, value string",
-        rows=[("two", "a", "1"), ("three", "b", "2")],
+        "topic-option-over-column",
+        "topic string, key string, value string",
+        [("two", "a", "1"), ("three", "b", "2")],
     ),
     Scenario(
-        name="topic-option-over-null-topics",
-        schema="topic string, key string, value string",
-        rows=[(None, "a", "1"), ("two", "b", "2")],
+        "topic-option-over-null-topics",
+        "topic string, key string, value string",
+        [(None, "a", "1"), ("two", "b", "2")],
     ),
     Scenario(
-        name="topic-option-over-column-of-another-type",
-        schema="topic binary, key string, value string",
-        rows=[(b"two", "a", "1")],
+        "topic-option-over-column-of-another-type",
+        "topic binary, key string, value string",
+        [(b"two", "a", "1")],
     ),
     Scenario(
-        name="partition-column",
-        schema="partition int, key string, value string",
-        rows=[(i % 4, "same key", f"v{i}") for i in _NUMBERS],
+        "partition-column",
+        "partition int, key string, value string",
+        [(i % 4, "same key", f"v{i}") for i in _NUMBERS],
     ),
     Scenario(
-        name="null-partition-means-partitioner",
-        schema="partition int, key string, value string",
-        rows=[(None, "a", "1"), (3, "a", "2"), (None, "b", "3"), (0, None, "4")],
+        "null-partition-means-partitioner",
+        "partition int, key string, value string",
+        [(None, "a", "1"), (3, "a", "2"), (None, "b", "3"), (0, None, "4")],
     ),
     Scenario(
-        name="all-partitions-null",
-        schema="partition int, key string, value string",
-        rows=[(None, f"k{i}", f"v{i}") for i in _NUMBERS],
+        "all-partitions-null",
+        "partition int, key string, value string",
+        [(None, f"k{i}", f"v{i}") for i in _NUMBERS],
     ),
     Scenario(
-        name="partition-and-topic-columns",
-        schema="topic string, partition int, value string",
-        rows=[("one", 0, "1"), ("two", 3, "2"), ("one", 2, "3")],
+        "partition-and-topic-columns",
+        "topic string, partition int, value string",
+        [("one", 0, "1"), ("two", 3, "2"), ("one", 2, "3")],
         topic=None,
     ),
     Scenario(
-        name="headers",
-        schema=f"key string, value string, {HEADERS}",
-        rows=[
+        "headers",
+        f"key string, value string, {HEADERS}",
+        [
             ("a", "1", [("h", b"x")]),
             ("b", "2", [("h", b"x"), ("h", b"y"), ("other", b"")]),
             ("c", "3", None),
@@ -137,36 +133,36 @@ ACCEPTED = (
         ],
     ),
     Scenario(
-        name="all-headers-null",
-        schema=f"key string, value string, {HEADERS}",
-        rows=[("a", "1", None), ("b", "2", None)],
+        "all-headers-null",
+        f"key string, value string, {HEADERS}",
+        [("a", "1", None), ("b", "2", None)],
     ),
     Scenario(
-        name="include-headers-option",
-        schema=f"key string, value string, {HEADERS}",
-        rows=[("a", "1", [("h", b"x")])],
+        "include-headers-option",
+        f"key string, value string, {HEADERS}",
+        [("a", "1", [("h", b"x")])],
         options={"includeHeaders": "true"},
     ),
     Scenario(
-        name="columns-in-any-order-and-extra-ones",
-        schema="n bigint, value string, tags map<string,int>, key string, s struct<a:int,b:date>",
-        rows=[(1, "v", {"a": 1}, "k", (1, None)), (2, "w", None, "l", None)],
+        "columns-in-any-order-and-extra-ones",
+        "n bigint, value string, tags map<string,int>, key string, s struct<a:int,b:date>",
+        [(1, "v", {"a": 1}, "k", (1, None)), (2, "w", None, "l", None)],
     ),
     Scenario(
-        name="timestamp-column-ignored",
-        schema="key string, value string, timestamp timestamp, offset bigint, timestampType int",
-        rows=[("a", "1", _OLD, 7, 0), ("b", "2", None, 8, 1)],
+        "timestamp-column-ignored",
+        "key string, value string, timestamp timestamp, offset bigint, timestampType int",
+        [("a", "1", _OLD, 7, 0), ("b", "2", None, 8, 1)],
     ),
     Scenario(
-        name="timestamp-of-another-type-ignored",
-        schema="key string, value string, timestamp string",
-        rows=[("a", "1", "yesterday")],
+        "timestamp-of-another-type-ignored",
+        "key string, value string, timestamp string",
+        [("a", "1", "yesterday")],
     ),
-    Scenario(name="no-rows", schema="key string, value string", rows=[]),
+    Scenario("no-rows", "key string, value string", []),
     Scenario(
-        name="producer-options",
-        schema="key string, value string",
-        rows=[(f"k{i}", "v" * i) for i in _NUMBERS],
+        "producer-options",
+        "key string, value string",
+        [(f"k{i}", "v" * i) for i in _NUMBERS],
         options={
             "kafka.acks": "1",
             "kafka.compression.type": "lz4",
@@ -181,25 +177,25 @@ _SHORT = {"kafka.max.block.ms": "2000"}
 
 FAILING = (
     Scenario(
-        name="no-value-column",
-        schema="key string, Value string",
-        rows=[("a", "1")],
+        "no-value-column",
+        "key string, Value string",
+        [("a", "1")],
         error="Required attribute 'value' not found",
         early=True,
     ),
     Scenario(
-        name="no-topic-anywhere",
-        schema="value string",
-        rows=[("a",)],
+        "no-topic-anywhere",
+        "value string",
+        [("a",)],
         topic=None,
         error="topic option required when no 'topic' attribute is present",
         early=True,
     ),
     *(
         Scenario(
-            name=f"wrong-type-{name}-{number}",
-            schema=f"{name} {kind}" if name == "value" else f"value string, {name} {kind}",
-            rows=[],
+            f"wrong-type-{name}-{number}",
+            f"{name} {kind}" if name == "value" else f"value string, {name} {kind}",
+            [],
             topic=None if name == "topic" else "one",
             error=f"{name} attribute unsupported type",
             early=True,
@@ -219,59 +215,49 @@ FAILING = (
         )
     ),
     Scenario(
-        name="null-topic",
-        schema="topic string, value string",
-        rows=[("one", "a"), (None, "b")],
+        "null-topic",
+        "topic string, value string",
+        [("one", "a"), (None, "b")],
         topic=None,
         error="null topic",
     ),
     Scenario(
-        name="negative-partition",
-        schema="partition int, value string",
-        rows=[(-1, "a")],
-        options=_SHORT,
-        error="-1",
+        "negative-partition", "partition int, value string", [(-1, "a")], options=_SHORT, error="-1"
     ),
     Scenario(
-        name="partition-out-of-range",
-        schema="partition int, value string",
-        rows=[(4, "a")],
+        "partition-out-of-range",
+        "partition int, value string",
+        [(4, "a")],
         options=_SHORT,
         error="4",
     ),
     Scenario(
-        name="header-without-key",
-        schema=f"value string, {HEADERS}",
-        rows=[("a", [("h", b"x"), (None, b"y")])],
+        "header-without-key",
+        f"value string, {HEADERS}",
+        [("a", [("h", b"x"), (None, b"y")])],
         error="",
     ),
     Scenario(
-        name="record-too-large",
-        schema="value string",
-        rows=[("x" * 3_000,)],
+        "record-too-large",
+        "value string",
+        [("x" * 3_000,)],
         options={"kafka.max.request.size": "2000"},
         error="max.request.size",
     ),
     Scenario(
-        name="serializer",
-        schema="value string",
-        rows=[("a",)],
+        "serializer",
+        "value string",
+        [("a",)],
         options={"kafka.key.serializer": "org.apache.kafka.common.serialization.StringSerializer"},
         error="key.serializer",
         early=True,
     ),
     Scenario(
-        name="unknown-codec",
-        schema="value string",
-        rows=[("a",)],
+        "unknown-codec",
+        "value string",
+        [("a",)],
         options={"kafka.compression.type": "brotli"},
         error="compression.type",
     ),
-    Scenario(
-        name="unknown-acks",
-        schema="value string",
-        rows=[("a",)],
-        options={"kafka.acks": "2"},
-        error="acks",
-    ),
+    Scenario("unknown-acks", "value string", [("a",)], options={"kafka.acks": "2"}, error="acks"),
 )

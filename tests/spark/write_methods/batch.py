@@ -68,169 +68,146 @@ def _value_table(w: Write) -> Write:
 
 
 WRITES = (
-    WriteMethod(name="write", run=_write),
-    WriteMethod(name="write-in-threads", run=_write_in_threads),
-    WriteMethod(name="write-a-bad-row", run=_write_a_bad_row, error="specifies a partition"),
-    WriteMethod(name="write-exactly-once", run=_write_exactly_once, transactional=True),
-    WriteMethod(name="write-empty", run=lambda w: _write_empty(w, w.options), rows=0),
+    WriteMethod("write", _write),
+    WriteMethod("write-in-threads", _write_in_threads),
+    WriteMethod("write-a-bad-row", _write_a_bad_row, error="specifies a partition"),
+    WriteMethod("write-exactly-once", _write_exactly_once, transactional=True),
+    WriteMethod("write-empty", lambda w: _write_empty(w, w.options), rows=0),
     WriteMethod(
-        name="write-empty-exactly-once",
-        run=lambda w: _write_empty(w, w.exactly_once_options),
-        rows=0,
+        "write-empty-exactly-once", lambda w: _write_empty(w, w.exactly_once_options), rows=0
     ),
     WriteMethod(
-        name="write-names-with-dots",
-        run=lambda w: write(w.frame().selectExpr("1 AS `a.b`", "value", "2 AS `A.b`"), w.options),
+        "write-names-with-dots",
+        lambda w: write(w.frame().selectExpr("1 AS `a.b`", "value", "2 AS `A.b`"), w.options),
     ),
     WriteMethod(
-        name="write-a-misspelled-option",
-        run=lambda w: write(w.frame(), w.options | {"topick": "t"}),
+        "write-a-misspelled-option",
+        lambda w: write(w.frame(), w.options | {"topick": "t"}),
         error="unknown option topick. Did you mean topic",
     ),
     WriteMethod(
-        name="write-a-stream",
-        run=lambda w: write(w.rate(), w.options),
-        error="the DataFrame is a stream",
+        "write-a-stream", lambda w: write(w.rate(), w.options), error="the DataFrame is a stream"
     ),
 )
 
 BATCH = (
     *WRITES,
-    WriteMethod(name="save", run=lambda w: (w.writer().save(), w.check_report())),
+    WriteMethod("save", lambda w: (w.writer().save(), w.check_report())),
     WriteMethod(
-        name="save-a-bad-row",
-        run=lambda w: _save(w, w.frame().selectExpr("value", "7 AS partition")),
+        "save-a-bad-row",
+        lambda w: _save(w, w.frame().selectExpr("value", "7 AS partition")),
         error=r"ColumnError \S+-save-a-bad-row 7$",
     ),
     WriteMethod(
-        name="save-exactly-once",
+        "save-exactly-once",
+        lambda w: w.writer().options(**w.exactly_once_options, batchId="1").save(),
         transactional=True,
-        run=lambda w: w.writer().options(**w.exactly_once_options, batchId="1").save(),
     ),
     WriteMethod(
-        name="save-as-table-exactly-once-twice",
-        transactional=True,
-        run=lambda w: (
+        "save-as-table-exactly-once-twice",
+        lambda w: (
             w.writer().options(**w.exactly_once_options, batchId="1").saveAsTable(w.table),
             w.writer().options(**w.exactly_once_options, batchId="1").saveAsTable(w.table),
         ),
+        transactional=True,
     ),
-    WriteMethod(name="save-to-a-path", run=lambda w: w.writer().save("somewhere")),
+    WriteMethod("save-to-a-path", lambda w: w.writer().save("somewhere")),
     WriteMethod(
-        name="save-format-argument",
-        run=lambda w: w.frame().write.save(format=OURS, mode="append", **w.options),
+        "save-format-argument",
+        lambda w: w.frame().write.save(format=OURS, mode="append", **w.options),
     ),
-    WriteMethod(name="save-no-rows", run=lambda w: _save(w, w.frame(0)), rows=0),
+    WriteMethod("save-no-rows", lambda w: _save(w, w.frame(0)), rows=0),
+    WriteMethod("save-an-empty-relation", lambda w: _save(w, w.frame().where("false")), rows=0),
+    WriteMethod("save-more-tasks-than-rows", lambda w: _save(w, w.frame(3, 8)), rows=3),
+    WriteMethod("save-limit", lambda w: _save(w, w.frame().limit(7)), rows=7),
+    WriteMethod("save-union", lambda w: _save(w, w.frame().union(w.frame())), rows=2 * ROWS),
+    WriteMethod("save-default-mode", lambda w: w.writer(None).save(), error="Append"),
+    WriteMethod("save-ignore", lambda w: w.writer("ignore").save(), error='"Append"'),
+    WriteMethod("save-errorifexists", lambda w: w.writer("error").save(), error='"Append"'),
+    WriteMethod("save-overwrite", lambda w: w.writer("overwrite").save(), error=OVERWRITE),
     WriteMethod(
-        name="save-an-empty-relation", run=lambda w: _save(w, w.frame().where("false")), rows=0
-    ),
-    WriteMethod(name="save-more-tasks-than-rows", run=lambda w: _save(w, w.frame(3, 8)), rows=3),
-    WriteMethod(name="save-limit", run=lambda w: _save(w, w.frame().limit(7)), rows=7),
-    WriteMethod(
-        name="save-union", run=lambda w: _save(w, w.frame().union(w.frame())), rows=2 * ROWS
-    ),
-    WriteMethod(name="save-default-mode", run=lambda w: w.writer(None).save(), error="Append"),
-    WriteMethod(name="save-ignore", run=lambda w: w.writer("ignore").save(), error='"Append"'),
-    WriteMethod(
-        name="save-errorifexists", run=lambda w: w.writer("error").save(), error='"Append"'
-    ),
-    WriteMethod(name="save-overwrite", run=lambda w: w.writer("overwrite").save(), error=OVERWRITE),
-    WriteMethod(
-        name="save-partition-by",
-        run=lambda w: w.writer().partitionBy("value").save(),
-        error=PARTITIONING,
+        "save-partition-by", lambda w: w.writer().partitionBy("value").save(), error=PARTITIONING
     ),
     WriteMethod(
-        name="save-bucket-by",
-        run=lambda w: w.writer().bucketBy(2, "value").save(),
-        error="(?i)bucket",
+        "save-bucket-by", lambda w: w.writer().bucketBy(2, "value").save(), error="(?i)bucket"
     ),
+    WriteMethod("save-sort-by", lambda w: w.writer().sortBy("value").save(), error="(?i)sort"),
     WriteMethod(
-        name="save-sort-by", run=lambda w: w.writer().sortBy("value").save(), error="(?i)sort"
+        "save-cluster-by", lambda w: w.writer().clusterBy("value").save(), error="(?i)cluster"
     ),
+    WriteMethod("save-as-table", lambda w: w.writer().saveAsTable(w.table)),
     WriteMethod(
-        name="save-cluster-by",
-        run=lambda w: w.writer().clusterBy("value").save(),
-        error="(?i)cluster",
-    ),
-    WriteMethod(name="save-as-table", run=lambda w: w.writer().saveAsTable(w.table)),
-    WriteMethod(
-        name="save-as-table-again",
-        run=lambda w: (w.writer().saveAsTable(w.table), w.writer().saveAsTable(w.table)),
+        "save-as-table-again",
+        lambda w: (w.writer().saveAsTable(w.table), w.writer().saveAsTable(w.table)),
         rows=2 * ROWS,
     ),
+    WriteMethod("save-as-table-default-mode", lambda w: w.writer(None).saveAsTable(w.table)),
     WriteMethod(
-        name="save-as-table-default-mode", run=lambda w: w.writer(None).saveAsTable(w.table)
-    ),
-    WriteMethod(
-        name="save-as-table-overwrite",
-        run=lambda w: w.writer("overwrite").saveAsTable(w.table),
+        "save-as-table-overwrite",
+        lambda w: w.writer("overwrite").saveAsTable(w.table),
         error=OVERWRITE,
     ),
-    WriteMethod(name="save-as-table-ignore", run=lambda w: w.writer("ignore").saveAsTable(w.table)),
+    WriteMethod("save-as-table-ignore", lambda w: w.writer("ignore").saveAsTable(w.table)),
     WriteMethod(
-        name="save-as-table-partition-by",
-        run=lambda w: w.writer().partitionBy("value").saveAsTable(w.table),
+        "save-as-table-partition-by", lambda w: w.writer().partitionBy("value").saveAsTable(w.table)
     ),
     WriteMethod(
-        name="save-as-table-bucket-by",
-        run=lambda w: w.writer().bucketBy(2, "value").saveAsTable(w.table),
+        "save-as-table-bucket-by", lambda w: w.writer().bucketBy(2, "value").saveAsTable(w.table)
     ),
     WriteMethod(
-        name="save-as-table-cluster-by",
-        run=lambda w: w.writer().clusterBy("value").saveAsTable(w.table),
+        "save-as-table-cluster-by", lambda w: w.writer().clusterBy("value").saveAsTable(w.table)
     ),
     WriteMethod(
-        name="insert-into",
-        run=lambda w: w.make_table().table_rows().write.insertInto(w.table),
+        "insert-into",
+        lambda w: w.make_table().table_rows().write.insertInto(w.table),
         error=NO_OPTIONS,
     ),
     WriteMethod(
-        name="insert-into-with-options",
-        run=lambda w: _value_table(w).frame().write.options(**w.options).insertInto(w.table),
+        "insert-into-with-options",
+        lambda w: _value_table(w).frame().write.options(**w.options).insertInto(w.table),
         error=NO_OPTIONS,
     ),
     WriteMethod(
-        name="insert-into-without-options",
-        run=lambda w: _value_table(w).frame().write.insertInto(w.table),
+        "insert-into-without-options",
+        lambda w: _value_table(w).frame().write.insertInto(w.table),
         error=NO_OPTIONS,
     ),
     WriteMethod(
-        name="insert-into-overwrite",
-        run=lambda w: w.make_table().table_rows().write.insertInto(w.table, overwrite=True),
+        "insert-into-overwrite",
+        lambda w: w.make_table().table_rows().write.insertInto(w.table, overwrite=True),
         error=OVERWRITE,
     ),
     WriteMethod(
-        name="write-to-append",
-        run=lambda w: w.make_table().table_rows().writeTo(w.table).append(),
+        "write-to-append",
+        lambda w: w.make_table().table_rows().writeTo(w.table).append(),
         error=NO_OPTIONS,
     ),
     WriteMethod(
-        name="write-to-append-with-options",
-        run=lambda w: _value_table(w).frame().writeTo(w.table).options(**w.options).append(),
+        "write-to-append-with-options",
+        lambda w: _value_table(w).frame().writeTo(w.table).options(**w.options).append(),
     ),
     WriteMethod(
-        name="write-to-create",
-        run=lambda w: w.frame().writeTo(w.table).using(OURS).options(**w.options).create(),
+        "write-to-create",
+        lambda w: w.frame().writeTo(w.table).using(OURS).options(**w.options).create(),
     ),
     WriteMethod(
-        name="write-to-create-or-replace",
-        run=lambda w: w.frame().writeTo(w.table).using(OURS).options(**w.options).createOrReplace(),
+        "write-to-create-or-replace",
+        lambda w: w.frame().writeTo(w.table).using(OURS).options(**w.options).createOrReplace(),
         error=OVERWRITE,
     ),
     WriteMethod(
-        name="write-to-replace",
-        run=lambda w: w.make_table().table_rows().writeTo(w.table).using(OURS).replace(),
+        "write-to-replace",
+        lambda w: w.make_table().table_rows().writeTo(w.table).using(OURS).replace(),
         error=OVERWRITE,
     ),
     WriteMethod(
-        name="write-to-overwrite",
-        run=lambda w: w.make_table().table_rows().writeTo(w.table).overwrite(sf.lit(True)),
+        "write-to-overwrite",
+        lambda w: w.make_table().table_rows().writeTo(w.table).overwrite(sf.lit(True)),
         error=OVERWRITE,
     ),
     WriteMethod(
-        name="write-to-overwrite-partitions",
-        run=lambda w: w.make_table().table_rows().writeTo(w.table).overwritePartitions(),
+        "write-to-overwrite-partitions",
+        lambda w: w.make_table().table_rows().writeTo(w.table).overwritePartitions(),
         error=OVERWRITE,
     ),
 )

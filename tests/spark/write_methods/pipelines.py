@@ -56,7 +56,7 @@ def _progress(write: Write) -> None:
 
 
 CONNECT = (
-    WriteMethod(name="progress", run=_progress, error="requires the Spark driver in this process"),
-    WriteMethod(name="pipeline", run=_pipeline, rows=2 * ROWS),
+    WriteMethod("progress", _progress, error="requires the Spark driver in this process"),
+    WriteMethod("pipeline", _pipeline, rows=2 * ROWS),
 )
 """In this order, because the last one stops the session."""

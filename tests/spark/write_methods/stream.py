@@ -147,50 +147,40 @@ _TRIGGERS: dict[str, dict[str, Any]] = {
 
 STREAMS = (
     *(
-        WriteMethod(name=f"stream-append-{name}", run=_stream("append", trigger))
+        WriteMethod(f"stream-append-{name}", _stream("append", trigger))
         for name, trigger in _TRIGGERS.items()
     ),
     *(
-        WriteMethod(name=f"stream-{mode}-{name}", run=_stream(mode, _TRIGGERS[name]), error=error)
+        WriteMethod(f"stream-{mode}-{name}", _stream(mode, _TRIGGERS[name]), error=error)
         for mode, name, error in (
             ("update", "default", "(?i)update"),
             ("complete", "default", "output mode complete.*append"),
             ("complete", "available-now", "output mode complete.*append"),
         )
     ),
+    WriteMethod("stream-continuous", _continuous, error="without writing them.*processingTime"),
+    WriteMethod("stream-reported", _with_report),
+    WriteMethod("stream-a-bad-row", _bad_row, error=r"ColumnError \S+-stream-a-bad-row 7$"),
+    WriteMethod("stream-exactly-once", _exactly_once, transactional=True),
     WriteMethod(
-        name="stream-continuous", run=_continuous, error="without writing them.*processingTime"
-    ),
-    WriteMethod(name="stream-reported", run=_with_report),
-    WriteMethod(
-        name="stream-a-bad-row", run=_bad_row, error=r"ColumnError \S+-stream-a-bad-row 7$"
-    ),
-    WriteMethod(name="stream-exactly-once", run=_exactly_once, transactional=True),
-    WriteMethod(
-        name="stream-continuous-exactly-once",
-        run=_continuous_exactly_once,
+        "stream-continuous-exactly-once",
+        _continuous_exactly_once,
         error="without writing them.*processingTime",
     ),
-    WriteMethod(name="stream-to-table", run=_to_table),
-    WriteMethod(name="stream-for-each-batch", run=_foreach_batch),
+    WriteMethod("stream-to-table", _to_table),
+    WriteMethod("stream-for-each-batch", _foreach_batch),
     WriteMethod(
-        name="stream-micro-batches",
-        run=lambda w: _write_each_batch(w, micro_batch_writer(w.options)),
+        "stream-micro-batches", lambda w: _write_each_batch(w, micro_batch_writer(w.options))
     ),
     WriteMethod(
-        name="stream-micro-batches-exactly-once",
-        run=lambda w: _write_each_batch(w, micro_batch_writer(w.exactly_once_options)),
+        "stream-micro-batches-exactly-once",
+        lambda w: _write_each_batch(w, micro_batch_writer(w.exactly_once_options)),
         transactional=True,
     ),
     WriteMethod(
-        name="stream-for-each-batch-exactly-once",
-        run=_foreach_batch_exactly_once,
-        transactional=True,
+        "stream-for-each-batch-exactly-once", _foreach_batch_exactly_once, transactional=True
     ),
     WriteMethod(
-        name="stream-for-each-batch-twice",
-        run=_foreach_batch_twice,
-        rows=ROWS // 4,
-        transactional=True,
+        "stream-for-each-batch-twice", _foreach_batch_twice, rows=ROWS // 4, transactional=True
     ),
 )

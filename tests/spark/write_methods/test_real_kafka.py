@@ -35,7 +35,7 @@ def test_all_rows_are_written(
 
 def test_secured_listener(spark: SparkSession, tmp_path: Path) -> None:
     login = TRUST | password_options("SCRAM-SHA-512", User.ALICE)
-    client = ClientConfig(name="SCRAM", listener=Listener.SCRAM_ONLY, options=login)
+    client = ClientConfig("SCRAM", Listener.SCRAM_ONLY, login)
     with SecuredKafka([client.listener]) as kafka:
         topic = kafka.admin.create_topic("secured", 3)
         options = client.spark_options(kafka)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink import DeliveryReport, ReportError, error_of, last_report
@@ -107,7 +107,7 @@ class Write:
         return writer.trigger(**trigger) if trigger else writer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class WriteMethod:
     """A write method.
 
@@ -117,6 +117,7 @@ class WriteMethod:
 
     name: str
     run: Callable[[Write], object]
+    _: KW_ONLY
     rows: int = ROWS
     error: str | None = None
     transactional: bool = False

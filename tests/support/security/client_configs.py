@@ -5,7 +5,7 @@ accepts every configuration unless `jvm` is False.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol
 
 from tests.support.security.kerberos import REALM, SERVICE
@@ -27,7 +27,7 @@ class Secured(Protocol):
         """Return host:port of a listener."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ClientConfig:
     """A listener and the client options to connect to it.
 
@@ -38,6 +38,7 @@ class ClientConfig:
     name: str
     listener: Listener
     options: Mapping[str, str] = field(default_factory=dict)
+    _: KW_ONLY
     jvm: bool = True
 
     def java_options(self, kafka: Secured) -> dict[str, str]:
@@ -129,70 +130,68 @@ ALICE_LOGINS = {
 def _sasl_clients() -> tuple[ClientConfig, ...]:
     """Return a configuration for each mechanism, with and without TLS."""
     return tuple(
-        ClientConfig(
-            name=f"{listener.name} {mechanism}", listener=listener, options={**trust, **options}
-        )
+        ClientConfig(f"{listener.name} {mechanism}", listener, {**trust, **options})
         for listener, trust in ((Listener.SASL_PLAINTEXT, {}), (Listener.SASL_SSL, TRUST))
         for mechanism, options in ALICE_LOGINS.items()
     )
 
 
 _TLS = (
-    ClientConfig(name="SSL, PEM file", listener=Listener.SSL, options=TRUST),
+    ClientConfig("SSL, PEM file", Listener.SSL, TRUST),
     ClientConfig(
-        name="SSL, PEM inline",
-        listener=Listener.SSL,
-        options={"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "{ca}"},
+        "SSL, PEM inline",
+        Listener.SSL,
+        {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "{ca}"},
     ),
     ClientConfig(
-        name="SSL, JKS",
-        listener=Listener.SSL,
-        options={
+        "SSL, JKS",
+        Listener.SSL,
+        {
             "ssl.truststore.location": "{tls}/trust.jks",
             "ssl.truststore.password": "{store_password}",
         },
     ),
     ClientConfig(
-        name="SSL, JKS without its password",
-        listener=Listener.SSL,
-        options={"ssl.truststore.location": "{tls}/trust.jks"},
+        "SSL, JKS without its password",
+        Listener.SSL,
+        {"ssl.truststore.location": "{tls}/trust.jks"},
     ),
     ClientConfig(
-        name="SSL, PKCS12",
-        listener=Listener.SSL,
-        options={
+        "SSL, PKCS12",
+        Listener.SSL,
+        {
             "ssl.truststore.type": "PKCS12",
             "ssl.truststore.location": "{tls}/trust.p12",
             "ssl.truststore.password": "{store_password}",
         },
     ),
     ClientConfig(
-        name="SSL, only TLS 1.2",
-        listener=Listener.TLS12,
-        options={**TRUST, "ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.2"},
+        "SSL, only TLS 1.2",
+        Listener.TLS12,
+        {**TRUST, "ssl.protocol": "TLSv1.2", "ssl.enabled.protocols": "TLSv1.2"},
     ),
-    ClientConfig(name="SSL, server with only TLS 1.2", listener=Listener.TLS12, options=TRUST),
+    ClientConfig("SSL, server with only TLS 1.2", Listener.TLS12, TRUST),
     ClientConfig(
-        name="SSL, with a cipher suite",
-        listener=Listener.TLS12,
-        options={**TRUST, "ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
+        "SSL, with a cipher suite",
+        Listener.TLS12,
+        {**TRUST, "ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
     ),
     ClientConfig(
-        name="SSL, host name not checked",
-        listener=Listener.WRONG_HOST,
-        options={**TRUST, "ssl.endpoint.identification.algorithm": ""},
+        "SSL, host name not checked",
+        Listener.WRONG_HOST,
+        {**TRUST, "ssl.endpoint.identification.algorithm": ""},
     ),
 )
 _CLIENT_CERTIFICATES = (
     ClientConfig(
-        name="MTLS, PEM file",
-        listener=Listener.MTLS,
-        options={**TRUST, **PEM_KEYS, "ssl.keystore.location": "{tls}/client.pem"},
+        "MTLS, PEM file",
+        Listener.MTLS,
+        {**TRUST, **PEM_KEYS, "ssl.keystore.location": "{tls}/client.pem"},
     ),
     ClientConfig(
-        name="MTLS, PEM inline",
-        listener=Listener.MTLS,
-        options={
+        "MTLS, PEM inline",
+        Listener.MTLS,
+        {
             **TRUST,
             **PEM_KEYS,
             "ssl.keystore.certificate.chain": "{chain}",
@@ -200,9 +199,9 @@ _CLIENT_CERTIFICATES = (
         },
     ),
     ClientConfig(
-        name="MTLS, PEM inline, key encrypted",
-        listener=Listener.MTLS,
-        options={
+        "MTLS, PEM inline, key encrypted",
+        Listener.MTLS,
+        {
             **TRUST,
             **PEM_KEYS,
             "ssl.keystore.certificate.chain": "{chain}",
@@ -211,9 +210,9 @@ _CLIENT_CERTIFICATES = (
         },
     ),
     ClientConfig(
-        name="MTLS, PEM file, key encrypted",
-        listener=Listener.MTLS,
-        options={
+        "MTLS, PEM file, key encrypted",
+        Listener.MTLS,
+        {
             **TRUST,
             **PEM_KEYS,
             "ssl.keystore.location": "{tls}/client-pbes1.pem",
@@ -232,9 +231,9 @@ _CLIENT_CERTIFICATES = (
         jvm=False,  # Java 17 cannot read PKCS#8 keys encrypted with PBES2.
     ),
     ClientConfig(
-        name="MTLS, PKCS12",
-        listener=Listener.MTLS,
-        options={
+        "MTLS, PKCS12",
+        Listener.MTLS,
+        {
             **TRUST,
             "ssl.keystore.type": "PKCS12",
             "ssl.keystore.location": "{tls}/client.p12",
@@ -243,9 +242,9 @@ _CLIENT_CERTIFICATES = (
         },
     ),
     ClientConfig(
-        name="MTLS, JKS",
-        listener=Listener.MTLS,
-        options={
+        "MTLS, JKS",
+        Listener.MTLS,
+        {
             **TRUST,
             "ssl.keystore.location": "{tls}/client.jks",
             "ssl.keystore.password": "{store_password}",
@@ -254,15 +253,15 @@ _CLIENT_CERTIFICATES = (
     ),
 )
 _HTTPS_ISSUER = ClientConfig(
-    name="SASL_SSL, https issuer",
-    listener=Listener.SASL_SSL,
-    options={**TRUST, **credentials_options(User.ALICE.value, "{https_token_url}", TRUST)},
+    "SASL_SSL, https issuer",
+    Listener.SASL_SSL,
+    {**TRUST, **credentials_options(User.ALICE.value, "{https_token_url}", TRUST)},
 )
 _NOT_IN_JVM = (
     ClientConfig(
-        name="SASL_SSL, user name and password as options",
-        listener=Listener.SASL_SSL,
-        options={
+        "SASL_SSL, user name and password as options",
+        Listener.SASL_SSL,
+        {
             **TRUST,
             "sasl.mechanism": "SCRAM-SHA-512",
             "sasl.username": User.ALICE.value,

@@ -23,7 +23,7 @@ from tests.support.security.users import User
 _WRONG = "not-the-password"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FailureCase:
     """A client configuration that must fail.
 
@@ -44,32 +44,22 @@ class FailureCase:
         options = dict(self.options)
         if self.protocol is not None:
             options["security.protocol"] = self.protocol
-        return ClientConfig(name=self.name, listener=self.listener, options=options)
+        return ClientConfig(self.name, self.listener, options)
 
 
 def _tls(name: str, listener: Listener, options: Mapping[str, str], *expected: str) -> FailureCase:
-    return FailureCase(
-        name=name, listener=listener, options=options, error=TlsError, expected=expected
-    )
+    return FailureCase(name, listener, options, TlsError, expected)
 
 
 def _unreadable(name: str, options: Mapping[str, str], *expected: str) -> FailureCase:
     """Return a case that fails before the client connects."""
-    return FailureCase(
-        name=name, listener=Listener.MTLS, options=options, error=ConfigError, expected=expected
-    )
+    return FailureCase(name, Listener.MTLS, options, ConfigError, expected)
 
 
 def _login(
     name: str, listener: Listener, options: Mapping[str, str], *expected: str
 ) -> FailureCase:
-    return FailureCase(
-        name=name,
-        listener=listener,
-        options={**TRUST, **options},
-        error=AuthenticationError,
-        expected=expected,
-    )
+    return FailureCase(name, listener, {**TRUST, **options}, AuthenticationError, expected)
 
 
 def _mismatch(protocol: str, listener: Listener, suggested: str = "") -> FailureCase:
@@ -78,11 +68,11 @@ def _mismatch(protocol: str, listener: Listener, suggested: str = "") -> Failure
     if protocol.startswith("SASL"):
         options = {**options, **password_options("PLAIN", User.ALICE)}
     return FailureCase(
-        name=f"{protocol} to {listener.name}",
-        listener=listener,
-        options=options,
-        error=KafkaProdError,
-        expected=("security.protocol", suggested or listener.protocol),
+        f"{protocol} to {listener.name}",
+        listener,
+        options,
+        KafkaProdError,
+        ("security.protocol", suggested or listener.protocol),
         protocol=protocol,
     )
 
