@@ -62,44 +62,37 @@ UNCLEAR_CODES = (
     *UNKNOWN_CODES,
 )
 
+FATAL_CODES = (
+    ErrorCode.producer_fenced,
+    ErrorCode.invalid_producer_id_mapping,
+    ErrorCode.cluster_authorization_failed,
+    ErrorCode.transactional_id_authorization_failed,
+)
+PERMANENT_CODES = (
+    ErrorCode.invalid_record,
+    ErrorCode.topic_authorization_failed,
+    ErrorCode.invalid_topic_exception,
+    ErrorCode.invalid_required_acks,
+    ErrorCode.unsupported_for_message_format,
+    ErrorCode.unsupported_compression_type,
+    ErrorCode.unknown_server_error,
+)
 TABLE = [
     (ErrorCode.none, BatchAction.COMPLETE, BatchAction.COMPLETE),
-    *[
+    *(
         (code, BatchAction.REFRESH_AND_RETRY, BatchAction.REFRESH_AND_RETRY)
         for code in REFRESH_CODES
-    ],
-    *[(code, BatchAction.RETRY, BatchAction.RETRY) for code in RETRY_CODES],
-    (ErrorCode.message_too_large, BatchAction.SPLIT, BatchAction.SPLIT),
+    ),
+    *((code, BatchAction.RETRY, BatchAction.RETRY) for code in RETRY_CODES),
+    (TOO_LARGE, BatchAction.SPLIT, BatchAction.SPLIT),
     (ErrorCode.record_list_too_large, BatchAction.FAIL, BatchAction.FAIL),
-    (ErrorCode.out_of_order_sequence_number, BatchAction.FAIL, BatchAction.FAIL),
+    (GAP, BatchAction.FAIL, BatchAction.FAIL),
     (ErrorCode.duplicate_sequence_number, BatchAction.COMPLETE, BatchAction.FAIL),
     (ErrorCode.unknown_producer_id, BatchAction.BUMP_AND_RETRY, BatchAction.FAIL),
     (ErrorCode.invalid_producer_epoch, BatchAction.FAIL, BatchAction.FAIL),
-    *[
-        (code, BatchAction.FATAL, BatchAction.FATAL)
-        for code in (
-            ErrorCode.producer_fenced,
-            ErrorCode.invalid_producer_id_mapping,
-            ErrorCode.cluster_authorization_failed,
-            ErrorCode.transactional_id_authorization_failed,
-        )
-    ],
-    *[
-        (code, BatchAction.FAIL, BatchAction.FAIL)
-        for code in (
-            ErrorCode.invalid_record,
-            ErrorCode.invalid_timestamp,
-            ErrorCode.topic_authorization_failed,
-            ErrorCode.invalid_topic_exception,
-            ErrorCode.invalid_required_acks,
-            ErrorCode.unsupported_for_message_format,
-            ErrorCode.unsupported_compression_type,
-        )
-    ],
-    *[
-        (code, BatchAction.FAIL, BatchAction.FAIL)
-        for code in (ErrorCode.unknown_server_error, *UNKNOWN_CODES)
-    ],
+    (ErrorCode.invalid_timestamp, BatchAction.FAIL, BatchAction.FAIL),
+    *((code, BatchAction.FATAL, BatchAction.FATAL) for code in FATAL_CODES),
+    *((code, BatchAction.FAIL, BatchAction.FAIL) for code in (*PERMANENT_CODES, *UNKNOWN_CODES)),
 ]
 
 
@@ -118,28 +111,80 @@ def test_epoch_is_not_bumped_in_transaction(code: int, idempotent: BatchAction) 
     assert next_step(code, TRANSACTIONAL).action is (BatchAction.FAIL if bumps else idempotent)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        ErrorCode.out_of_order_sequence_number,
-        ErrorCode.invalid_producer_epoch,
-        ErrorCode.invalid_txn_state,
-        ErrorCode.unknown_producer_id,
-        ErrorCode.transaction_abortable,
+LATE = replace(FACTS, is_expired=True, has_attempts_left=False, is_possibly_persisted=True)
+DOUBTFUL, BEHIND = replace(FACTS, is_possibly_persisted=True), replace(FACTS, is_head=False)
+SINGLE, GAPLESS = replace(FACTS, records=1), replace(FACTS, is_gapless=True)
+RETRY = BatchStep(BatchAction.RETRY)
+CASES: dict[str, list[tuple[RejectionFacts, int, BatchStep | BatchAction]]] = {
+    "an abortable error is not retried": [
+        (TRANSACTIONAL, code, FAIL_NOT)
+        for code in (
+            GAP,
+            ErrorCode.invalid_producer_epoch,
+            ErrorCode.invalid_txn_state,
+            ErrorCode.unknown_producer_id,
+            ErrorCode.transaction_abortable,
+        )
     ],
-)
-def test_abortable_error_is_not_retried(code: int) -> None:
-    assert next_step(code, TRANSACTIONAL) == FAIL_NOT
+    "a concurrent transaction is waited for": [
+        (TRANSACTIONAL, CONCURRENT, RETRY),
+        (FACTS, CONCURRENT, FAIL_NOT),
+        (replace(TRANSACTIONAL, is_expired=True), CONCURRENT, FAIL_NOT),
+    ],
+    "a gap after another batch is retried": [
+        (replace(TRANSACTIONAL, is_head=False), GAP, RETRY),
+        (BEHIND, GAP, BatchAction.RETRY),
+        (replace(BEHIND, is_expired=True), GAP, FAIL_NOT),
+        (replace(PLAIN, is_head=False), GAP, FAIL_NOT),
+    ],
+    "a late success counts": [
+        (LATE, ErrorCode.none, COMPLETE),
+        (LATE, ErrorCode.duplicate_sequence_number, COMPLETE),
+    ],
+    "a producer id is not replaced if the log may contain the records": [
+        (DOUBTFUL, ErrorCode.unknown_producer_id, FAIL_POSSIBLY),
+    ],
+    "a single record that is too large fails": [
+        (SINGLE, TOO_LARGE, FAIL_NOT),
+        (replace(SINGLE, is_possibly_persisted=True), TOO_LARGE, FAIL_POSSIBLY),
+    ],
+    "a split uses no attempt, but time": [
+        (replace(FACTS, has_attempts_left=False), TOO_LARGE, BatchAction.SPLIT),
+        (replace(FACTS, is_expired=True), TOO_LARGE, FAIL_NOT),
+    ],
+    # Its splits are rejected then, because they reuse its sequences.
+    "a batch too large may be in the log from an earlier attempt": [
+        (DOUBTFUL, TOO_LARGE, BatchAction.SPLIT),
+        (replace(PLAIN, is_possibly_persisted=True), TOO_LARGE, BatchAction.SPLIT),
+    ],
+    "rejected records may be in the log from an earlier attempt": [
+        (replace(facts, records=records), ErrorCode.invalid_record, step)
+        for records in (1, 10)
+        for facts, step in ((FACTS, FAIL_NOT), (DOUBTFUL, FAIL_POSSIBLY))
+    ],
+    "gapless does not remove records from a batch": [
+        (GAPLESS, ErrorCode.invalid_record, BatchAction.FATAL),
+        (replace(GAPLESS, records=1), TOO_LARGE, BatchAction.FATAL),
+        (GAPLESS, TOO_LARGE, BatchAction.SPLIT),
+    ],
+    "gapless allows timeouts, but not exhausted retries": [
+        *(
+            (replace(GAPLESS, is_expired=True), code, BatchAction.FAIL)
+            for code in (*REFRESH_CODES, *RETRY_CODES, TOO_LARGE)
+        ),
+        *(
+            (replace(GAPLESS, has_attempts_left=False), code, BatchAction.FATAL)
+            for code in (*REFRESH_CODES, *RETRY_CODES)
+        ),
+    ],
+}
 
 
-def test_concurrent_transactions_error_is_retried() -> None:
-    assert next_step(CONCURRENT, TRANSACTIONAL) == BatchStep(BatchAction.RETRY)
-    assert next_step(CONCURRENT, FACTS) == FAIL_NOT
-    assert next_step(CONCURRENT, replace(TRANSACTIONAL, is_expired=True)) == FAIL_NOT
-
-
-def test_sequence_gap_after_another_batch_is_retried_in_transaction() -> None:
-    assert next_step(GAP, replace(TRANSACTIONAL, is_head=False)) == BatchStep(BatchAction.RETRY)
+@pytest.mark.parametrize("name", CASES)
+def test_step_for_facts_and_code(name: str) -> None:
+    for facts, code, expected in CASES[name]:
+        step = next_step(code, facts)
+        assert (step if isinstance(expected, BatchStep) else step.action) == expected, code
 
 
 def test_every_action_is_reached() -> None:
@@ -171,58 +216,6 @@ def test_lost_response_leaves_doubt_permanently(code: int) -> None:
     assert next_step(code, late).status is POSSIBLY
 
 
-@pytest.mark.parametrize("code", [ErrorCode.none, ErrorCode.duplicate_sequence_number])
-def test_late_success_counts(code: int) -> None:
-    late = replace(FACTS, is_expired=True, has_attempts_left=False, is_possibly_persisted=True)
-    assert next_step(code, late) == COMPLETE
-
-
-def test_sequence_gap_after_unsettled_batch_is_retried() -> None:
-    assert next_step(GAP, replace(FACTS, is_head=False)).action is BatchAction.RETRY
-    assert next_step(GAP, replace(FACTS, is_head=False, is_expired=True)) == FAIL_NOT
-    assert next_step(GAP, replace(PLAIN, is_head=False)) == FAIL_NOT
-
-
-def test_unknown_producer_id_is_not_retried_if_records_may_be_in_the_log() -> None:
-    assert (
-        next_step(ErrorCode.unknown_producer_id, replace(FACTS, is_possibly_persisted=True))
-        == FAIL_POSSIBLY
-    )
-
-
-def test_single_record_too_large_fails() -> None:
-    assert next_step(TOO_LARGE, replace(FACTS, records=1)) == FAIL_NOT
-
-
-def test_split_uses_no_attempt_but_time() -> None:
-    assert next_step(TOO_LARGE, replace(FACTS, has_attempts_left=False)).action is BatchAction.SPLIT
-    assert next_step(TOO_LARGE, replace(FACTS, is_expired=True)) == FAIL_NOT
-
-
-def test_batch_too_large_may_be_in_the_log_from_an_earlier_attempt() -> None:
-    """Its splits are rejected then, because they reuse its sequences. A single record cannot be
-    split.
-    """
-    assert (
-        next_step(TOO_LARGE, replace(FACTS, records=1, is_possibly_persisted=True)) == FAIL_POSSIBLY
-    )
-    for facts in (FACTS, PLAIN):
-        assert (
-            next_step(TOO_LARGE, replace(facts, is_possibly_persisted=True)).action
-            is BatchAction.SPLIT
-        )
-
-
-def test_rejected_records_may_be_in_the_log_from_an_earlier_attempt() -> None:
-    for records in (1, 10):
-        facts = replace(FACTS, records=records)
-        assert next_step(ErrorCode.invalid_record, facts) == FAIL_NOT
-        assert (
-            next_step(ErrorCode.invalid_record, replace(facts, is_possibly_persisted=True))
-            == FAIL_POSSIBLY
-        )
-
-
 def test_errors_after_which_records_may_be_in_the_log() -> None:
     unclear = {code for code in range(-3, 120) if may_be_persisted_after(code)}
     assert unclear >= {
@@ -248,39 +241,7 @@ def test_errors_after_which_records_may_be_in_the_log() -> None:
     )
 
 
-GAPLESS = replace(FACTS, is_gapless=True)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        ErrorCode.topic_authorization_failed,
-        ErrorCode.invalid_topic_exception,
-        ErrorCode.invalid_required_acks,
-        ErrorCode.unsupported_for_message_format,
-        ErrorCode.unsupported_compression_type,
-        ErrorCode.out_of_order_sequence_number,
-        ErrorCode.invalid_producer_epoch,
-        ErrorCode.unknown_server_error,
-        ErrorCode.invalid_record,
-    ],
-)
+@pytest.mark.parametrize("code", [*PERMANENT_CODES, GAP, ErrorCode.invalid_producer_epoch])
 def test_gapless_makes_permanent_failure_fatal(code: int) -> None:
     assert next_step(code, FACTS).action is BatchAction.FAIL
     assert next_step(code, GAPLESS) == BatchStep(BatchAction.FATAL, next_step(code, FACTS).status)
-
-
-def test_gapless_does_not_remove_records_from_batch() -> None:
-    assert next_step(ErrorCode.invalid_record, GAPLESS).action is BatchAction.FATAL
-    assert next_step(TOO_LARGE, replace(GAPLESS, records=1)).action is BatchAction.FATAL
-    assert next_step(TOO_LARGE, GAPLESS).action is BatchAction.SPLIT
-
-
-@pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES, ErrorCode.message_too_large])
-def test_gapless_allows_timeouts(code: int) -> None:
-    assert next_step(code, replace(GAPLESS, is_expired=True)).action is BatchAction.FAIL
-
-
-@pytest.mark.parametrize("code", [*REFRESH_CODES, *RETRY_CODES])
-def test_gapless_does_not_allow_exhausted_retries(code: int) -> None:
-    assert next_step(code, replace(GAPLESS, has_attempts_left=False)).action is BatchAction.FATAL
