@@ -108,9 +108,9 @@ class Scenarios(ABC, Generic[P, C]):
         (folder / "plan.txt").write_text(f"{plan}\n", encoding="utf-8")
         try:
             self.execute(cluster, result, folder)
-        except Exception:  # noqa: BLE001 - the ledger records it
-            trace = traceback.format_exc(limit=-3).replace(f"{ROOT}/", "")
-            result.wrong.append(f"the run itself failed: {trace}")
+        except Exception as error:  # noqa: BLE001 - the ledger records it
+            trace = "".join(traceback.format_tb(error.__traceback__, -3)).replace(f"{ROOT}/", "")
+            result.wrong.append(f"the run itself failed: {error!r}\n{trace}")
         finally:
             cluster.heal()
             result.seconds = time.monotonic() - started

@@ -17,7 +17,7 @@ class Step(StrEnum):
     """All of a batch's records are in the topic."""
 
     BEGINNING = "plan.beginning"
-    """Before InitProducerId for the shared transaction."""
+    """Before a driver's InitProducerId for a scope; during planning, for the shared transaction."""
     BEGUN = "plan.begun"
     """After InitProducerId, before the fenced read of the decision log."""
     PLANNED = "plan.writer"

@@ -78,9 +78,10 @@ def _any_query(original: Function) -> Function:
 
 
 def _fence_after_reading(original: Function) -> Function:
-    def fence(self: Any) -> Any:
-        self.log.read_early = self.log.read()
-        return original(self)
+    def fence(self: Any, *timeout: Any) -> Any:
+        if not timeout:
+            self.log.read_early = self.log.read()
+        return original(self, *timeout)
 
     return fence
 
@@ -217,8 +218,9 @@ POINTS = (
         "TransactionalAppender._commit",
         before=Step.APPENDED_UNCOMMITTED,
     ),
-    Point(_ADMIN, "TransactionAdmin.end_all", before=Step.ENDING),
-    Point(_SCOPE_CLIENT, "ScopeClient.begin", Step.BEGINNING, Step.BEGUN, scope=JOB),
+    Point(_ADMIN, "TransactionAdmin.end", before=Step.ENDING),
+    Point(f"{_EXACTLY_ONCE}.steps.shared_commit", "begin_shared", scope=JOB),
+    Point(_SCOPE_CLIENT, "ScopeClient.fence", Step.BEGINNING, Step.BEGUN),
     Point(f"{_EXACTLY_ONCE}.shared_transaction", "claim", after=Step.TASK_CLAIMED),
     Point(f"{_EXACTLY_ONCE}.shared_transaction", "check_producers", after=Step.CHECKED),
     Point(_SCOPE_LOG, "ScopeLog.read", after=Step.LOG_READ),
