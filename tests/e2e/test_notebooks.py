@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 import nbformat
 import pytest
 
-from tools.notebooks import (
-    LARGEST,
-    NOTEBOOKS,
-    execute,
-    findings,
-    shape_of,
-    texts,
-    without_machine,
-)
+from tools.notebooks import LARGEST, NOTEBOOKS, execute, findings, shape_of, texts, without_machine
 
 if TYPE_CHECKING:
     from pathlib import Path

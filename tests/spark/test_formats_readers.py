@@ -84,11 +84,11 @@ def _written(
 @pytest.mark.parametrize("framing", ["PrefixSchemaIdSerializer", "HeaderSchemaIdSerializer"])
 def test_confluent_avro_deserializer(
     frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str,
-    framing: str,
+    framing: str
 ) -> None:  # fmt: skip
     records = _written(
         frame, broker, unique_topic, value__format="avro-confluent",
-        schema__registry__url=registry.url, value__schema__id__serializer=framing,
+        schema__registry__url=registry.url, value__schema__id__serializer=framing
     )  # fmt: skip
     reader = AvroDeserializer(
         SchemaRegistryClient({"url": registry.url}),
@@ -148,7 +148,7 @@ def test_events_and_keys_without_records(
     with pytest.raises(Exception, match=r"several types|is not a record"):
         _written(
             events, broker, unique_topic, **common, value__schema=EVENTS,
-            value__subject__name__strategy="TopicRecordNameStrategy",
+            value__subject__name__strategy="TopicRecordNameStrategy"
         )  # fmt: skip
     _written(events, broker, unique_topic, **common, value__schema=EVENTS)
     latest = {"auto__register__schemas": "false", "use__latest__version": "true"}
@@ -181,7 +181,7 @@ def test_events_and_keys_without_records(
 )
 def test_void_items_are_written_only_where_the_format_has_them(
     spark: SparkSession, broker: EmbeddedBroker, unique_topic: str, columns: list[str],
-    value_format: str, text: bytes,
+    value_format: str, text: bytes
 ) -> None:  # fmt: skip
     frame = spark.range(1).selectExpr(*columns)
     (record,) = _written(frame, broker, unique_topic, value__format=value_format)
@@ -197,7 +197,7 @@ def test_confluent_json_deserializer(
 ) -> None:
     records = _written(
         frame, broker, unique_topic, value__format="json-confluent",
-        schema__registry__url=registry.url,
+        schema__registry__url=registry.url
     )  # fmt: skip
     reader = JSONDeserializer(
         None,
@@ -223,7 +223,7 @@ def test_confluent_protobuf_deserializer(
     frame = frame.drop("numbers", "amount", "big")
     records = _written(
         frame, broker, unique_topic, value__format="protobuf-confluent",
-        schema__registry__url=registry.url,
+        schema__registry__url=registry.url
     )  # fmt: skip
     client = SchemaRegistryClient({"url": registry.url})
     text = client.get_latest_version(f"{unique_topic}-value").schema.schema_str
@@ -246,7 +246,7 @@ def test_spark_from_avro(
 ) -> None:
     records = _written(
         frame, broker, unique_topic, value__format="avro-confluent",
-        schema__registry__url=registry.url,
+        schema__registry__url=registry.url
     )  # fmt: skip
     schema = registry.schemas[int.from_bytes((records[0].value or b"")[1:5]) - 1]["schema"]
     values = [((record.value or b"")[5:],) for record in records]

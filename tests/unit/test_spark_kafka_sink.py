@@ -119,9 +119,7 @@ def test_format_lookup_in_a_worker_loads_one_name(pyspark: set[str]) -> None:
     assert modules & (HEAVY | ours("config", "report") | PRODUCING) == pyspark
 
 
-def test_planning_worker_loads_no_producer_and_no_report_columns(
-    pyspark: set[str],
-) -> None:
+def test_planning_worker_loads_no_producer_and_no_report_columns(pyspark: set[str]) -> None:
     assert loaded(PLAN) & (HEAVY | PRODUCING | ours(*REPORT)) == pyspark
 
 

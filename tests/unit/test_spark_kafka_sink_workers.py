@@ -108,9 +108,7 @@ def test_other_processes_do_not_load_the_module(installation: Installation) -> N
     assert installation.run(("-c", SHOWN)) == in_archives(installation.path)
 
 
-def test_process_not_started_by_spark_keeps_the_archives(
-    installation: Installation,
-) -> None:
+def test_process_not_started_by_spark_keeps_the_archives(installation: Installation) -> None:
     assert installation.run(spark=False) == in_archives(installation.path)
 
 

@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AclOperation,
-    AdminClient,
-)
+from confluent_kafka.admin import AclOperation, AdminClient
 from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition as KafkaPythonPartition
 

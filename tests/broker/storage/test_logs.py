@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.partition.producer_state import (
-    BatchMetadata,
-    ProducerStateManager,
-)
+from spark_kafka_sink.broker.partition.producer_state import BatchMetadata, ProducerStateManager
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.kafka.records.record_batch import MAX_SEQUENCE, BatchHeader, checksum

@@ -10,11 +10,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
 from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
 from spark_kafka_sink.exactly_once.shared_transaction import claim
 from spark_kafka_sink.exactly_once.steps.shared_commit import commit_shared
-from spark_kafka_sink.exactly_once.task_transaction import (
-    TaskOutcome,
-    TaskResult,
-    TaskTransaction,
-)
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import TaskTransactionalId, new_nonce
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from spark_kafka_sink.producer.rows import Rows
@@ -29,15 +25,8 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
     TransactionSettings,
 )
 from spark_kafka_sink.report.task_report import TaskAttempt
-from tests.integration.exactly_once.simulated_writes import (
-    ROWS,
-    Writes,
-    first_of,
-    ranges_of,
-)
-from tests.integration.exactly_once.stepped_client import (
-    stepped_client,
-)
+from tests.integration.exactly_once.simulated_writes import ROWS, Writes, first_of, ranges_of
+from tests.integration.exactly_once.stepped_client import stepped_client
 from tests.integration.support.producer_writes import rows
 
 TASKS = 3

@@ -9,12 +9,7 @@ from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
-from tests.integration.exactly_once.simulated_writes import (
-    QUERY,
-    Writes,
-    rows_of,
-    transactions_of,
-)
+from tests.integration.exactly_once.simulated_writes import QUERY, Writes, rows_of, transactions_of
 from tests.integration.exactly_once.stepped_client import stepped_client
 
 

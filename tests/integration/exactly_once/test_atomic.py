@@ -14,23 +14,11 @@ from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.exactly_once.scope_state import Done, NoDecision
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
-from spark_kafka_sink.producer.session_pool import (
-    discard_session,
-)
+from spark_kafka_sink.producer.session_pool import discard_session
 from tests.integration.exactly_once.planned_batch import TASKS, TIMEOUT_MS, plan
-from tests.integration.exactly_once.simulated_writes import (
-    PARTITIONS,
-    QUERY,
-    ROWS,
-    Writes,
-    rows_of,
-)
-from tests.integration.exactly_once.stepped_client import (
-    CrashError,
-)
-from tests.integration.exactly_once.stepped_client import (
-    crash as crash_driver,
-)
+from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, ROWS, Writes, rows_of
+from tests.integration.exactly_once.stepped_client import CrashError
+from tests.integration.exactly_once.stepped_client import crash as crash_driver
 from tests.integration.support.producer_writes import numbered
 from tools.support.admin import Admin
 

@@ -40,12 +40,7 @@ from tests.integration.exactly_once.simulated_writes import (
     stream,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_client import (
-    DECIDED,
-    STEPS,
-    crash,
-    stepped_client,
-)
+from tests.integration.exactly_once.stepped_client import DECIDED, STEPS, crash, stepped_client
 from tests.support.pace import pace
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
@@ -319,9 +314,7 @@ def test_writes_of_one_batch_to_two_topics_do_not_fence_each_other(query: Writes
     assert third.committer.commit("7", third.tasks("7")).status is CommitStatus.ALREADY_WRITTEN
 
 
-def test_batch_with_different_rows_is_accepted_after_accept_loss(
-    query: Writes,
-) -> None:
+def test_batch_with_different_rows_is_accepted_after_accept_loss(query: Writes) -> None:
     ours = replace(write_batch(query, WriteDestination(), rows=20), topics=frozenset({"a"}))
     ours.committer.commit("7", ours.tasks("7"))
     for other in (replace(ours, rows=50), replace(ours, rows=60, topics=frozenset({"b"}))):
@@ -414,9 +407,7 @@ def test_commit_of_a_run_that_another_run_finishes(query: Writes) -> None:
     assert ours.visible() == rows_of(ours.scope.name)
 
 
-def test_decision_log_without_compaction_is_rejected(
-    query: Writes,
-) -> None:
+def test_decision_log_without_compaction_is_rejected(query: Writes) -> None:
     log, admin = f"log-{query.topic}", Admin(query.bootstrap_servers)
     admin.create_topic(log, configs={"cleanup.policy": "delete"})
     stream = replace(query, options={"decisionLogTopic": log})

@@ -16,12 +16,7 @@ from spark_kafka_sink.kafka.protocol.transactions import (
     TransactionState,
     TransactionVersion,
 )
-from tests.integration.exactly_once.simulated_writes import (
-    PARTITIONS,
-    SETTLE_S,
-    Writes,
-    stream,
-)
+from tests.integration.exactly_once.simulated_writes import PARTITIONS, SETTLE_S, Writes, stream
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 

@@ -27,14 +27,8 @@ from tests.integration.exactly_once.simulated_writes import (
     stream,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_client import (
-    DECIDED,
-    STEPS,
-    CrashError,
-)
-from tests.integration.exactly_once.stepped_client import (
-    crash as crash_driver,
-)
+from tests.integration.exactly_once.stepped_client import DECIDED, STEPS, CrashError
+from tests.integration.exactly_once.stepped_client import crash as crash_driver
 from tests.integration.support.producer_writes import numbered, produce
 from tools.support.admin import Admin
 from tools.support.kfake_cluster import VERSIONS, kfake_cluster

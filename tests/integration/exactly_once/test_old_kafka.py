@@ -6,12 +6,7 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.scope_state import Done
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
-from tests.integration.exactly_once.simulated_writes import (
-    QUERY,
-    Writes,
-    rows_of,
-    stream_to,
-)
+from tests.integration.exactly_once.simulated_writes import QUERY, Writes, rows_of, stream_to
 from tests.integration.exactly_once.stepped_client import DECIDED, crash
 from tools.support.kafka_cluster import ZooKeeperCluster
 

@@ -13,12 +13,7 @@ from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_cli
 from spark_kafka_sink.exactly_once.task_transaction import TaskResult
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from tests.integration.exactly_once.simulated_writes import (
-    PARTITIONS,
-    QUERY,
-    Writes,
-    rows_of,
-)
+from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, Writes, rows_of
 from tests.integration.exactly_once.stepped_client import crash
 from tests.support.waiting import wait_until_equal
 

@@ -14,11 +14,7 @@ from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.exactly_once.steps.transaction_checks import MIN_LEFT_MS
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskTransaction
-from spark_kafka_sink.exactly_once.transactional_id import (
-    Scope,
-    driver_transactional_id,
-    new_nonce,
-)
+from spark_kafka_sink.exactly_once.transactional_id import Scope, driver_transactional_id, new_nonce
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.exactly_once.planned_batch import TASKS, plan
@@ -31,10 +27,7 @@ from tests.integration.exactly_once.simulated_writes import (
     rows_of,
     transactions_of,
 )
-from tests.integration.exactly_once.stepped_client import (
-    crash,
-    stepped_client,
-)
+from tests.integration.exactly_once.stepped_client import crash, stepped_client
 
 
 def commit_partially(query: Writes) -> tuple[TaskTransaction, ...]:

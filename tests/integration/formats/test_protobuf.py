@@ -216,10 +216,7 @@ def test_registered_file_is_found_with_another_order_of_fields(
 
 
 def test_unreadable_versions_prevent_a_second_version(
-    broker: EmbeddedBroker,
-    registry: SmallRegistry,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    broker: EmbeddedBroker, registry: SmallRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "base.proto").write_text(BASE)
     (tmp_path / "main.proto").write_text(MAIN)
@@ -351,10 +348,7 @@ def test_text_is_preferred_to_an_invalid_descriptor(
 
 @pytest.mark.parametrize("reason", ["no protoc", "invalid text"])
 def test_descriptor_replaces_a_text_that_cannot_be_compiled(
-    broker: EmbeddedBroker,
-    registry: SmallRegistry,
-    monkeypatch: pytest.MonkeyPatch,
-    reason: str,
+    broker: EmbeddedBroker, registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     texts = {"part.proto": PART, "whole.proto": WHOLE}
     compiled = compile_files(texts)

@@ -14,13 +14,7 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from pyspark.sql.types import (
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, SchemaRegistryError
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
@@ -57,8 +51,7 @@ def decoded(broker: EmbeddedBroker, registry: SmallRegistry) -> list[Any]:
     )
     return [
         reader(
-            record.value,
-            SerializationContext("events", MessageField.VALUE, list(record.headers)),
+            record.value, SerializationContext("events", MessageField.VALUE, list(record.headers))
         )
         for record in broker.records("events")
     ]

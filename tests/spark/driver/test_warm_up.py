@@ -7,13 +7,7 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_kafka_sink import (
-    ConfigError,
-    EmbeddedBroker,
-    last_report,
-    warm_up,
-    write,
-)
+from spark_kafka_sink import ConfigError, EmbeddedBroker, last_report, warm_up, write
 from spark_kafka_sink.spark import warm_up as module
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from tests.spark.support.append import append

@@ -70,9 +70,7 @@ def test_batch_without_spark_commit_is_not_written_again(stream: Stream) -> None
     assert _read(stream) == list(range(30))
 
 
-def test_checkpoint_reset_by_one_batch(
-    stream: Stream,
-) -> None:
+def test_checkpoint_reset_by_one_batch(stream: Stream) -> None:
     """Spark plans the batch again with new rows; an operator allows the query to continue."""
     checkpoint, backup = stream.folder / "checkpoint", stream.folder / "backup"
     _put_files(stream, 0, 1)
@@ -103,9 +101,7 @@ def test_checkpoint_reset_by_one_batch(
     assert _read(stream) == [*range(20), *range(30, 40)]
 
 
-def test_new_checkpoint_with_used_prefix_requires_reset(
-    stream: Stream,
-) -> None:
+def test_new_checkpoint_with_used_prefix_requires_reset(stream: Stream) -> None:
     _put_files(stream, 0, 1)
     _run(stream)
     shutil.rmtree(stream.folder / "checkpoint")

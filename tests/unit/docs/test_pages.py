@@ -19,15 +19,7 @@ from tests.unit.docs.page_checks import (
 )
 from tools.checks import release
 from tools.docs.__main__ import GENERATED, MEASURED
-from tools.docs.pages import (
-    DOCS,
-    README,
-    ROOT,
-    block,
-    blocks,
-    page_of,
-    pages,
-)
+from tools.docs.pages import DOCS, README, ROOT, block, blocks, page_of, pages
 
 PAGES = pages()
 

@@ -185,8 +185,7 @@ def test_denied_dead_letter_topic_fails_the_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "flaw"),
-    [(29, "TOPIC_UNAUTHORIZED"), (17, "INVALID_TOPIC"), (3, "UNKNOWN_TOPIC")],
+    ("code", "flaw"), [(29, "TOPIC_UNAUTHORIZED"), (17, "INVALID_TOPIC"), (3, "UNKNOWN_TOPIC")]
 )
 @pytest.mark.parametrize("keep", [True, False])
 def test_rows_of_topics_with_metadata_errors_are_bad_rows(

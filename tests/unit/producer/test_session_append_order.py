@@ -293,15 +293,9 @@ def random_fault(random: Random) -> Fault | None:
     forget = random.random() < 0.2
     match kind:
         case "clear":
-            return Fault(
-                error=random.choice(NOT_APPENDED),
-                forget=forget,
-            )
+            return Fault(error=random.choice(NOT_APPENDED), forget=forget)
         case "unclear":
-            return Fault(
-                error=random.choice(MAYBE_APPENDED),
-                append=random.random() < 0.5,
-            )
+            return Fault(error=random.choice(MAYBE_APPENDED), append=random.random() < 0.5)
         case "lost":
             return Fault(lose=True, error=random.choice([None, ErrorCode.none]), forget=forget)
         case "rejected":

@@ -73,9 +73,7 @@ def test_idle_client_does_not_report_batches_of_the_last_task() -> None:
     client.close()
 
 
-def test_failing_statistics_do_not_fail_close(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_failing_statistics_do_not_fail_close(caplog: pytest.LogCaptureFixture) -> None:
     client = ManualClient(config(statistics_interval_ms=1_000), ManualClock(start_ms=START_MS))
     executor = ThreadPoolExecutor(1)
     session = ProducerSession(client, executor=executor)

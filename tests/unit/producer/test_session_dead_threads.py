@@ -288,9 +288,7 @@ def _codec_thread_id() -> int:
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_client_with_dead_thread_detaches_and_accepts_nothing(
-    error: type[BaseException],
-) -> None:
+def test_client_with_dead_thread_detaches_and_accepts_nothing(error: type[BaseException]) -> None:
     with running_session() as session:
         client = session.client
         die_silently(session, error)
@@ -339,9 +337,7 @@ def test_next_task_gets_a_new_client_after_thread_death() -> None:
         lambda session: session.client.attach(session._sender),
     ],
 )
-def test_forked_child_reports_missing_threads(
-    work: Callable[[ProducerSession], object],
-) -> None:
+def test_forked_child_reports_missing_threads(work: Callable[[ProducerSession], object]) -> None:
     """A lock that a thread held at the fork stays locked in the child."""
     with running_session() as session:
         session.append(rows())

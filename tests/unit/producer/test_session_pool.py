@@ -44,8 +44,7 @@ def settings(
         password=Secret(password, "kafka.sasl.password"),
     )
     security = SecurityConfig(
-        protocol=SecurityProtocol.SASL_PLAINTEXT,
-        sasl=SaslConfig(mechanism=mechanism, login=login),
+        protocol=SecurityProtocol.SASL_PLAINTEXT, sasl=SaslConfig(mechanism=mechanism, login=login)
     )
     return replace(config(client_id=name), security=security)
 
@@ -69,8 +68,7 @@ def test_equal_logins_share_a_client(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
-    [{"username": "bob"}, {"password": "other"}, {"mechanism": Mechanism.SCRAM_SHA_256}],
+    "other", [{"username": "bob"}, {"password": "other"}, {"mechanism": Mechanism.SCRAM_SHA_256}]
 )
 def test_other_logins_get_their_own_clients(name: str, other: dict[str, object]) -> None:
     first = client_of(settings(name))

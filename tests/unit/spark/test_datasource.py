@@ -45,9 +45,7 @@ def test_overwrite_error_describes_the_dropped_table() -> None:
         SOURCE.writer(StructType([]), overwrite=True)
 
 
-def test_buffer_smaller_than_a_record_is_warned_about(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_buffer_smaller_than_a_record_is_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     schema = StructType([StructField("value", StringType())])
     for memory in ("900000", "1048576"):
         options = {**SOURCE.options, "kafka.buffer.memory": memory, "preflight": "off"}

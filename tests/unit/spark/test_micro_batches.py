@@ -37,8 +37,7 @@ def test_options_are_converted_to_text(written: list[dict[str, str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "report_path"),
-    [("reports", "reports/batch-3.json"), ("a/{batchId}.json", "a/3.json")],
+    ("path", "report_path"), [("reports", "reports/batch-3.json"), ("a/{batchId}.json", "a/3.json")]
 )
 def test_each_batch_has_a_report_as_in_a_stream(
     written: list[dict[str, str]], path: str, report_path: str

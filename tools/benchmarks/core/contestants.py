@@ -193,9 +193,7 @@ SINK = Contestant(name=OURS, command=lambda job: python(_MODULE, "ours", job.to_
 CONTESTANTS = (
     SINK,
     Contestant(
-        name=LIBRDKAFKA,
-        command=librdkafka_command,
-        options={**SAFE, **BATCHES, **LIBRDKAFKA_QUEUE},
+        name=LIBRDKAFKA, command=librdkafka_command, options={**SAFE, **BATCHES, **LIBRDKAFKA_QUEUE}
     ),
     Contestant(name=JAVA, command=_java),
     Contestant(name=JAVA_DEFAULTS, command=_java, options=SAFE),

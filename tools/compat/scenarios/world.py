@@ -351,10 +351,7 @@ class World:
     def wait_for(self, api: ApiKey, version: int, error: ErrorCode, **values: Any) -> None:
         """Repeat a request while `error` occurs, because a real broker needs time to update."""
         request = self.named(values)
-        poll(
-            lambda: error.name not in repr(self.client.call(api, version, **request)),
-            SOCKET_S,
-        )
+        poll(lambda: error.name not in repr(self.client.call(api, version, **request)), SOCKET_S)
 
     def named(self, value: Any) -> Any:
         """Return a copy of a value in which `OWN` is replaced."""

@@ -11,10 +11,7 @@ import pyarrow as pa
 
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
-from spark_kafka_sink.formats.encoder_spec import (
-    EncoderSpec,
-    compile_encoder,
-)
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 
 
 def encode(array: pa.Array[Any], schema: Any) -> list[bytes | None]:

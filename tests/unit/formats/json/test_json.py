@@ -254,8 +254,7 @@ def test_derived_schema_validates_the_rows() -> None:
 
 
 TYPES = types(
-    PLAIN_TYPES + OTHER_TYPES,
-    (pa.string(), pa.large_string(), pa.int64(), pa.bool_(), pa.date32()),
+    PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string(), pa.int64(), pa.bool_(), pa.date32())
 )
 
 

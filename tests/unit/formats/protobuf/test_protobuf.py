@@ -177,11 +177,7 @@ def encoded_text(built: descriptor_pb2.FileDescriptorProto) -> str:
 )
 @pytest.mark.parametrize("syntax", ["proto2", "proto3"])
 def test_convertible_column_types(
-    type_: pa.DataType,
-    values: list[Any],
-    field: dict[str, Any],
-    expected: list[Any],
-    syntax: str,
+    type_: pa.DataType, values: list[Any], field: dict[str, Any], expected: list[Any], syntax: str
 ) -> None:
     built = file(field, syntax=syntax)
     array = pa.array([{"a": value} for value in values], pa.struct([("a", type_)]))

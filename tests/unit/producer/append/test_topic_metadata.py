@@ -182,9 +182,7 @@ def test_full_buffer_waits_for_missing_topic_and_error_names_it(pool: ThreadPool
         assert isinstance(error, UnknownTopicError)
 
 
-def test_missing_topic_is_reported_although_other_topics_exist(
-    pool: ThreadPoolExecutor,
-) -> None:
+def test_missing_topic_is_reported_although_other_topics_exist(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster(topics={"known": 2}), max_block_ms=3_000) as sim:
         writer = Writer(sim, pool)
         writer.call_alone(lambda: sim.send(VALUES, None))
@@ -218,9 +216,7 @@ def test_new_partition_is_written(
         sim.check_accounting()
 
 
-def test_missing_partition_is_rejected_after_a_metadata_refresh(
-    pool: ThreadPoolExecutor,
-) -> None:
+def test_missing_partition_is_rejected_after_a_metadata_refresh(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster(topics={"t": PARTITIONS})) as sim:
         sim.clock.advance(5)
         before, began = metadata_requests(sim), sim.clock.monotonic()

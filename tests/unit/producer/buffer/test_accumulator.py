@@ -93,9 +93,7 @@ def test_batch_due_during_append_is_closed_after_it(harness: AccumulatorHarness)
 
 
 @pytest.mark.parametrize("start", [0.0, 1.0])
-def test_linger_starts_at_append_not_at_encoding(
-    start: float,
-) -> None:
+def test_linger_starts_at_append_not_at_encoding(start: float) -> None:
     harness = AccumulatorHarness(ManualClock(start))
     harness.accumulator.begin_layout()
     harness.clock.advance(0.04)  # type: ignore[attr-defined]

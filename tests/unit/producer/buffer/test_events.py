@@ -106,9 +106,7 @@ def test_corrected_batch_is_not_logged_as_split(caplog: pytest.LogCaptureFixture
     assert (corrected["batch"], corrected["into"]) == ("3", "3.0")
 
 
-def test_keyless_batch_is_traceable_to_its_partition(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_keyless_batch_is_traceable_to_its_partition(caplog: pytest.LogCaptureFixture) -> None:
     with world(FakeCluster(topics={"t": 1}), debug="msg") as sim:
         sim.send_batches(1, None)
         sim.finish()

@@ -115,9 +115,7 @@ def test_request_is_counted_after_it_is_written_completely() -> None:
         sim.finish()
 
 
-def test_request_on_a_closed_connection_is_not_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_request_on_a_closed_connection_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     with world() as sim:
         sim.send_batches(1)
         sim.finish()

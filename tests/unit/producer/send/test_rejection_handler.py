@@ -9,14 +9,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.support.harness.fake import Fault
 from tests.support.harness.world import world
-from tests.unit.producer.rejections import (
-    DEAD,
-    RejectingLog,
-    cluster,
-    letters,
-    reason,
-    tolerant,
-)
+from tests.unit.producer.rejections import DEAD, RejectingLog, cluster, letters, reason, tolerant
 
 
 def test_each_dead_letter_contains_the_brokers_message() -> None:

@@ -14,10 +14,7 @@ from pathlib import Path
 import pytest
 from opentelemetry import metrics as otel
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import (
-    ConsoleMetricExporter,
-    PeriodicExportingMetricReader,
-)
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
 from prometheus_client.parser import text_string_to_metric_families
 
 from spark_kafka_sink.common.errors import ConfigError

@@ -104,9 +104,7 @@ def test_tasks_without_rows_use_no_space_in_the_decision() -> None:
     assert written.transaction.partitions == RANGES
 
 
-def test_partitions_with_findable_markers_are_named_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_partitions_with_findable_markers_are_named_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_commit_messages, "max_listed_partitions", lambda _: 1)
     unknown, known = (
         PartitionReport(topic="t", partition=n, persisted=1, first_offset=at, last_offset=at)

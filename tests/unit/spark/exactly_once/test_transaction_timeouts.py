@@ -5,11 +5,7 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.exactly_once.task_transaction import (
-    TaskOutcome,
-    TaskResult,
-    TaskTransaction,
-)
+from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
 from spark_kafka_sink.kafka.protocol.transactions import (
     NO_TIMEOUT_MS,
     TransactionalProducer,
@@ -67,9 +63,7 @@ def _config(servers: str = "unreachable:9092", **more: str) -> SinkConfig:
     )
 
 
-def test_timeout_too_short_for_a_safe_decision_is_rejected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_timeout_too_short_for_a_safe_decision_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeouts, "broker_cap_ms", lambda _: 900_000)
     assert transaction_timeout_ms(_config()) == 900_000
     assert transaction_timeout_ms(_config(profile="java")) == 60_000

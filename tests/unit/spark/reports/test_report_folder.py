@@ -8,9 +8,7 @@ import pytest
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskAttempt, TaskReport
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, latest
-from spark_kafka_sink.spark.reports.report_paths import (
-    StreamIdentity,
-)
+from spark_kafka_sink.spark.reports.report_paths import StreamIdentity
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 BATCH = DeliveryReport(written_at="2", tasks=1)

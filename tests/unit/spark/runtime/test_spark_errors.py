@@ -209,9 +209,7 @@ def test_default_python_is_python3(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (error.hint or "").startswith("Set PYSPARK_PYTHON=")
 
 
-def test_error_in_a_thread_mentions_register(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_error_in_a_thread_mentions_register(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/elsewhere/python3")
     with ThreadPoolExecutor(1) as pool:
         error = pool.submit(error_of, PySparkException(NOT_FOUND)).result()

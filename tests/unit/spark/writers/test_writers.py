@@ -44,9 +44,7 @@ def _task() -> TaskWriter:
 
 
 @pytest.mark.parametrize("messages", MIXES, ids=range(len(MIXES)))
-def test_commit_without_delivery_reports_fails(
-    messages: Any,
-) -> None:
+def test_commit_without_delivery_reports_fails(messages: Any) -> None:
     with pytest.raises(DeliveryError, match=f"1 of {len(messages)} p"):
         write_completion(_task()).commit(messages)
     with pytest.raises(DeliveryError, match="processingTime"):
