@@ -24,7 +24,7 @@ from tools.support.java import QUICK_JVM
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 
 ROOT = Path(__file__).parents[1]
-QUICK = ("tests/unit/", "tests/property/", "tests/golden/")
+QUICK = ("tests/unit/", "tests/property/", "tests/golden/", "tests/tools/torture/")
 """Folders of `make test`."""
 PARTS = {
     "broker": ("tests/broker/",),
