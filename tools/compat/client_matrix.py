@@ -7,6 +7,7 @@ exit status is 1 if a check fails.
 
 import asyncio
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -37,10 +38,9 @@ from pyspark.sql import SparkSession
 from spark_kafka_sink import EmbeddedBroker
 from tools.docs.pages import table, write_block
 from tools.support.admin import Admin
-from tools.support.jars import KAFKA, SPARK_SINK
+from tools.support.jars import KAFKA, ROOT
 from tools.support.java import command, run_tool
 from tools.support.readers import by_confluent, by_console_consumer
-from tools.support.spark_session import start
 
 COUNT = 100
 VALUES = tuple(f"value-{number}" for number in range(COUNT))
@@ -472,8 +472,14 @@ PERFORMANCE = ClientRow(
 )
 
 
+PYTHON = ROOT / ".venv-pyspark-4.1" / "bin" / "python"
+
+
 @cache
 def _session() -> SparkSession:
+    from tools.support.jars import SPARK_SINK
+    from tools.support.spark_session import start
+
     return start(Path(tempfile.mkdtemp(prefix="matrix-spark-")), (SPARK_SINK,))
 
 
@@ -502,11 +508,28 @@ def _spark_consumes(servers: str) -> None:
     expect(values_in(servers, to), list(VALUES))
 
 
-SPARK = ClientRow(
-    name='Spark: format("kafka"), batch and stream, source and sink',
-    version=version("pyspark"),
-    checks={Task.PRODUCE: produces(_spark_send, ("none",)), Task.CONSUME: _spark_consumes},
-)
+_TASKS = {Task.PRODUCE: produces(_spark_send, ("none",)), Task.CONSUME: _spark_consumes}
+
+
+_SPARK_TASK = "--spark-task"
+
+
+def _elsewhere(*arguments: str) -> str:
+    """Run this module in the Python environment whose Spark version matches the connector's jars.
+
+    The arguments are a task and bootstrap servers. Without them, the version of pyspark is printed.
+    """
+    line = [str(PYTHON), "-m", "tools.compat.client_matrix", _SPARK_TASK, *arguments]
+    return _run(line, cwd=ROOT, env=os.environ | {"PYSPARK_PYTHON": str(PYTHON)})
+
+
+def spark() -> ClientRow:
+    """Return Spark's row of the matrix, with the PySpark version of the separate environment."""
+    return ClientRow(
+        name='Spark: format("kafka"), batch and stream, source and sink',
+        version=_elsewhere(),
+        checks={task: partial(_elsewhere, task) for task in _TASKS},
+    )
 
 
 GOOD, BAD, NONE = "works", "fails", "-"
@@ -534,10 +557,21 @@ def row(client: ClientRow) -> list[str]:
     return [client.name, client.version, *cells]
 
 
+def _spark_task(task: str = "", servers: str = "") -> None:
+    """Perform one of Spark's tasks in this process, or print the version of pyspark."""
+    if task:
+        _TASKS[Task(task)](servers)
+    else:
+        print(version("pyspark"), end="")
+
+
 def main() -> None:
     """Run the checks, print the table, and update the page."""
+    if _SPARK_TASK in sys.argv:
+        _spark_task(*sys.argv[2:])
+        return
     words = [word.lower() for word in sys.argv[1:] if not word.startswith("-")]
-    clients = (KCAT, CONFLUENT, KAFKA_PYTHON, AIOKAFKA, CONSOLE, PERFORMANCE, SPARK)
+    clients = (KCAT, CONFLUENT, KAFKA_PYTHON, AIOKAFKA, CONSOLE, PERFORMANCE, spark())
     chosen = [c for c in clients if not words or any(word in c.name.lower() for word in words)]
     matrix = table(["client", "version", *Task], [row(client) for client in chosen])
     print(matrix)
