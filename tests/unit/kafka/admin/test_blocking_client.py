@@ -146,7 +146,7 @@ def test_least_recently_used_client_is_closed_first() -> None:
     for settings in everyone:
         with borrowed_client(settings) as client:
             clients.append(client)
-    with borrowed_client(everyone[1]) as kept, borrowed_client(everyone[0]) as anew:
+    with borrowed_client(everyone[1]) as kept, borrowed_client(everyone[0]) as created:
         assert kept is clients[1]
-        assert anew is not clients[0]
+        assert created is not clients[0]
     POOL.close()
