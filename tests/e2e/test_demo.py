@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,23 +10,15 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_kafka_sink import EmbeddedBroker
+from tests.support.python import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 JAVA_NEEDED = "Java 17 or newer is needed to run Spark"
 
 
 def demo(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "demo", *arguments]
-    return subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, **(env or {})},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=280,
-        check=False,
-    )
+    command = ("-m", "spark_kafka_sink.cli.main", "demo", *arguments)
+    return run_python(*command, cwd=ROOT, env={**os.environ, **(env or {})}, timeout_s=280)
 
 
 @pytest.mark.quick

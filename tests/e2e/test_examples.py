@@ -1,8 +1,6 @@
 """The jobs in examples/ run unchanged, and the compose file starts their Kafka."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ import yaml
 
 from spark_kafka_sink import EmbeddedBroker, read_records
 from tests.e2e.spark_settings import SETTINGS
+from tests.support.python import run_python
 from tools.docs.pages import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -17,14 +16,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 def run(example: Path, servers: str, folder: Path) -> str:
     environment = {**os.environ, **SETTINGS, "KAFKA": servers, "SECONDS_TO_RUN": "90"}
-    done = subprocess.run(
-        [sys.executable, str(example)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=500,
-        cwd=folder,
-        env={**environment, "TMPDIR": str(folder)},
+    done = run_python(
+        example, timeout_s=500, cwd=folder, env={**environment, "TMPDIR": str(folder)}
     )
     assert done.returncode == 0, done.stdout + done.stderr
     if example.stem != "stream":  # stopping a query interrupts its micro-batch, which Spark logs

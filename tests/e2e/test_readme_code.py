@@ -7,8 +7,6 @@ block of README.md and its `events` as keys and values. Blocks with tests are ru
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.e2e.spark_settings import SETTINGS
+from tests.support.python import run_python
 from tools.docs.pages import README, pages
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -63,16 +62,7 @@ def records(servers: str, topic: str) -> list[tuple[bytes | None, bytes | None]]
 
 def run(arguments: list[str], folder: Path) -> None:
     """Run Python in a subprocess."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={**os.environ, **SETTINGS},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=560,
-        check=False,
-    )
+    done = run_python(*arguments, cwd=folder, env={**os.environ, **SETTINGS}, timeout_s=560)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
 
 

@@ -5,8 +5,6 @@ process, without other allocations.
 """
 
 import json
-import subprocess
-import sys
 import time
 from pathlib import Path
 from threading import Lock, Thread
@@ -18,6 +16,7 @@ import pytest
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.integration.security.scripted_broker import scripted_broker
 from tests.integration.support.servers import listening
+from tests.support.python import run_python
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 100
@@ -67,13 +66,8 @@ def test_memory_is_bounded_by_the_buffer(codec: str, size: int, rate: float) -> 
     with listening(lambda client: Thread(target=serve, args=(client,), daemon=True).start()) as at:
         broker.port = int(at.partition(":")[2])
         arguments = map(str, (broker.port, size, BUFFER, codec))
-        task = subprocess.run(
-            [sys.executable, "-m", "tests.integration.support.memory_task", *arguments],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=500,
-            check=False,
+        task = run_python(
+            "-m", "tests.integration.support.memory_task", *arguments, cwd=ROOT, timeout_s=500
         )
     assert task.returncode == 0, task.stderr
     used = json.loads(task.stdout)

@@ -4,7 +4,6 @@ import base64
 import datetime as dt
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
@@ -29,6 +28,7 @@ from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 from tests.spark.support.append import append
 from tests.support.protoc import compile_files, message_class
+from tests.support.python import run_python
 from tests.support.schema_registry import SmallRegistry
 
 TOPIC = "rows"
@@ -283,14 +283,9 @@ spark.stop()
 @pytest.mark.parametrize("options", [{}, {"value.format": "json", "value.fields": "value"}])
 def test_writes_without_formats_do_not_import_them(options: dict[str, str]) -> None:
     """Neither the driver, the planning worker nor the task imports them."""
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_FORMATS.replace("FORMATS", repr(options), 1)],
-        env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1", "PYSPARK_PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    code = WITHOUT_FORMATS.replace("FORMATS", repr(options), 1)
+    imports = {"PYTHONPROFILEIMPORTTIME": "1", "PYSPARK_PYTHON": sys.executable}
+    done = run_python("-c", code, env={**os.environ, **imports})
     assert done.returncode == 0, done.stderr[-3000:]
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     spark = "spark_kafka_sink.spark"

@@ -1,9 +1,10 @@
 """A short run of each fuzzer; `make fuzz` uses a million frames."""
 
 import subprocess
-import sys
 
 import pytest
+
+from tests.support.python import run_python
 
 FRAMES = 4_000
 # The fuzzer instruments imported modules, so it runs in a subprocess.
@@ -13,9 +14,7 @@ TARGETS = ("decode", "headers", "frames", "connection", "records", "decompress")
 def _fuzz(target: str, *before: str) -> subprocess.CompletedProcess[str]:
     code = f"from tools.torture import fuzz; {'; '.join(before) or 'pass'}"
     code += f"; fuzz.fuzz({target!r}, {FRAMES})"
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=200, check=False
-    )
+    return run_python("-c", code, timeout_s=200)
 
 
 @pytest.mark.parametrize("target", TARGETS)

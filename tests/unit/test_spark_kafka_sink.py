@@ -1,8 +1,6 @@
 """The public API: `from spark_kafka_sink import ...`, also on systems without Unix modules."""
 
 import ast
-import subprocess
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
@@ -19,6 +17,7 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.producer.dead_letter import SINK_CLASS
 from spark_kafka_sink.producer.row_error import RowError
+from tests.support.python import run_python
 
 NAMES = [name for name in spark_kafka_sink.__all__ if name != "__version__"]
 HEAVY = {"kio", "numpy", "pyarrow", "pyspark", "rich", "typer"}
@@ -41,7 +40,7 @@ print(len(sys.modules))
 
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = run_python("-c", code)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -297,6 +296,6 @@ def test_every_text_file_has_an_encoding() -> None:
 
 @pytest.mark.deep
 def test_no_module_requires_unix_modules() -> None:
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
+    done = run_python("-c", CODE)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 300

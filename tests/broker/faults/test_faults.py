@@ -28,6 +28,7 @@ from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.support.inspection import next_line
+from tests.support.python import run_python
 from tools.support.raw_client import (
     RawClient,
     batch,
@@ -405,8 +406,7 @@ def test_faults_from_the_command_line() -> None:
 
 
 def test_invalid_fault_on_the_command_line() -> None:
-    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--fault", "produce:x"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = run_python("-m", "spark_kafka_sink.cli.main", "broker", "--fault", "produce:x")
     assert done.returncode == 1
     assert "x is not one of" in done.stderr
 
@@ -426,6 +426,6 @@ for _ in range(8):
         took.append(time.perf_counter() - started)
 print(min(took))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = run_python("-c", code)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 0.2

@@ -1,9 +1,8 @@
 """The fixture `kafka_broker` in the tests of other projects."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.support.python import run_python
 
 pytest_plugins = ["pytester"]
 
@@ -105,5 +104,5 @@ def test_plugin_imports_lazily() -> None:
         "import sys, spark_kafka_sink.pytest_plugin; "
         "assert not {'kio', 'pyspark', 'spark_kafka_sink.broker.net.event_loop'} & set(sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = run_python("-c", code)
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,6 @@
 """`assert_written` in tests of users' jobs."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from spark_kafka_sink import ConfigError, EmbeddedBroker, assert_written
 from tests.spark.support.append import append
+from tests.support.python import run_python
 
 
 def test_compare_records_with_a_frame(spark: SparkSession, embedded_broker: EmbeddedBroker) -> None:
@@ -65,16 +64,8 @@ def test_mine():
 
 def test_traceback_shows_only_the_test(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(TEST)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "test_mine.py"]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        cwd=tmp_path,
-        env={**os.environ, "COLUMNS": "120"},
-    )
+    command = ("-m", "pytest", "-p", "no:cacheprovider", "test_mine.py")
+    done = run_python(*command, cwd=tmp_path, env={**os.environ, "COLUMNS": "120"})
     assert done.returncode == 1
     assert "missing: bob = v" in done.stdout
     assert 'assert_written(Frame(), broker, "events")' in done.stdout

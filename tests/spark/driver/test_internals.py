@@ -2,14 +2,13 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from spark_kafka_sink.spark.runtime.internals import PROBES
 from tests.spark.support.probes_child import ROWS, SITE, WRITES
+from tests.support.python import run_python
 
 _FAILS = {("local_property", "exactly-once-stream"): "TransactionError"}
 """Without its query and its number, a micro-batch could not be recognized after a restart."""
@@ -21,14 +20,8 @@ def test_write_without_each_probe(tmp_path: Path) -> None:
     removed.touch()
     (tmp_path / "sitecustomize.py").write_text(SITE.format(removed=str(removed)))
     paths = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.support.probes_child", str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=590,
-    )
+    environment = {**os.environ, "PYTHONPATH": paths}
+    done = run_python("-m", "tests.spark.support.probes_child", tmp_path, env=environment)
     assert done.returncode == 0, done.stderr[-4000:]
     outcomes = dict(map(json.loads, done.stdout.splitlines()))
     assert outcomes == {

@@ -1,12 +1,11 @@
 """A system in FIPS mode that refuses files in memory, and whose locale is not UTF-8."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.python import run_python
 from tools.support.spark_session import KRB5_CONFIG
 
 _WAIT_S = 300
@@ -72,15 +71,9 @@ def test_write(tmp_path: Path, hashes: str) -> None:
         "PASSWORD": "s3cret",
     }
     variables["PYTHONPATH"] = str(tmp_path)
-    ended = subprocess.run(
-        [sys.executable, str(job), str(tmp_path / "reports")],
-        env=variables,
-        cwd=tmp_path,  # Spark 4.0 would find the package in this folder with a Python of the PATH.
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_WAIT_S,
-        encoding="utf-8",
+    # Spark 4.0 would find the package in this folder with a Python of the PATH.
+    ended = run_python(
+        job, tmp_path / "reports", env=variables, cwd=tmp_path, timeout_s=_WAIT_S, encoding="utf-8"
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert ended.stdout.count("written 3") == 2

@@ -1,12 +1,11 @@
 """A local job started with the Python of a virtual environment that is not activated."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.python import run_python
 from tools.support.spark_session import KRB5_CONFIG
 
 _WAIT_S = 300
@@ -35,13 +34,5 @@ def test_job_runs_the_python_of_its_driver(tmp_path: Path, statement: str) -> No
     variables = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")}
     variables.pop(KRB5_CONFIG, None)
     variables["PATH"] = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    ended = subprocess.run(
-        [sys.executable, str(job)],
-        capture_output=True,
-        text=True,
-        timeout=_WAIT_S,
-        env=variables,
-        cwd=tmp_path,
-        check=False,
-    )
+    ended = run_python(job, timeout_s=_WAIT_S, env=variables, cwd=tmp_path)
     assert "written 3" in ended.stdout, ended.stderr[-3000:]

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from tests.spark.write_methods.secured import SECURED, write_trust_file
 from tests.spark.write_methods.sql import SQL
 from tests.spark.write_methods.stream import IDENTIFIES_RUNS, STREAMS
 from tests.spark.write_methods.write_method import ROWS, Write, WriteMethod, run_method
+from tests.support.python import run_python
 from tools.support.readers import by_confluent
 
 METHODS = (*BATCH, *SQL, *STREAMS)
@@ -115,20 +114,15 @@ def connect_errors(
         tmp_path_factory.mktemp("connect"),
         tmp_path_factory.mktemp("shipped"),
     )
-    command = [sys.executable, "-m", "tests.spark.write_methods.connect_child", str(folder)]
     file, options = write_trust_file(secured, folder_for_files)
     secured_arguments = {
         "servers": secured.bootstrap_servers,
         "options": options,
         "file": str(file),
     }
-    done = subprocess.run(
-        [*command, embedded_broker.bootstrap_servers, json.dumps(secured_arguments), *names],
-        capture_output=True,
-        text=True,
-        timeout=_CONNECT_S,
-        check=False,
-    )
+    servers, arguments = embedded_broker.bootstrap_servers, json.dumps(secured_arguments)
+    command = ("-m", "tests.spark.write_methods.connect_child", folder, servers, arguments, *names)
+    done = run_python(*command, timeout_s=_CONNECT_S)
     assert done.returncode == 0, done.stderr[-3000:]
     errors: dict[str, str | None] = json.loads((folder / "errors.json").read_text())
     return errors
