@@ -5,11 +5,11 @@ In reading order:
 - `entry`: the entry point; if libraries are missing, it prints which extra to install
 - `main`: the root command, with which the commands are registered
 - `kafka_options`: options of commands that connect to Kafka, and functions that report errors
-- `doctor`: `kafkaprod doctor`
+- `doctor_command`: `kafkaprod doctor`
 - `report`: `kafkaprod report`
 - `read`: `kafkaprod read`
 - `verify`: `kafkaprod verify`
-- `transactions`: `kafkaprod transactions`
+- `transactions_command`: `kafkaprod transactions`
 - `broker`: options of `kafkaprod broker`, and the process that runs the embedded broker
 - `demo_command`: `kafkaprod demo`
 - `demo`: the steps of the demo

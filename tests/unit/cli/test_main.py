@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_kafka_sink.cli.main import app
-from spark_kafka_sink.cli.transactions import transactions
+from spark_kafka_sink.cli.transactions_command import transactions
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
 COMMANDS += [
