@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_kafka_sink.exactly_once.decision_rules import BatchVerdict, BatchWrite, batch_verdict
+from spark_kafka_sink.exactly_once.scope_state import Done
 from tools.torture.streams.injection.hooks import (
     PATCHES,
     POINTS,
@@ -49,6 +51,22 @@ def test_patch_has_the_signature_of_the_original(patch: Patch) -> None:
         if parameter.kind is Parameter.KEYWORD_ONLY
     }
     signature(patch.make(right)).bind(*list(parameters)[: len(parameters) - len(named)], **named)
+
+
+@pytest.mark.parametrize(
+    ("bug", "query_id", "planted"),
+    [
+        (Bug.MARKER_NOT_CHECKED, "q", BatchVerdict.WRITE),
+        (Bug.QUERY_NOT_COMPARED, "other", BatchVerdict.SKIP),
+    ],
+)
+def test_planted_verdict_about_a_written_batch(
+    bug: Bug, query_id: str, planted: BatchVerdict
+) -> None:
+    state, write = Done(query_id="q", batch="3"), BatchWrite(query_id=query_id, batch="3")
+    (patch,) = PATCHES[bug]
+    assert patch.make(batch_verdict)(state, write) is planted
+    assert batch_verdict(state, write) is not planted
 
 
 @pytest.fixture

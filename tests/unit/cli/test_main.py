@@ -24,7 +24,7 @@ ARGUMENTS = {
 STEPS = {
     "broker": "broker.EmbeddedBroker",
     "demo": "demo_command.run_demo",
-    "doctor": "doctor.Doctor.examine",
+    "doctor": "doctor_command.Doctor.examine",
     "report": "report.DeliveryReport.read_all",
 }
 """What is interrupted; all other commands are interrupted while they connect."""

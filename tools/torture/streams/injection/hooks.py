@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
+    from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
+
     Function = Callable[..., Any]
 
 
@@ -69,10 +71,9 @@ def _never_skip(original: Function) -> Function:
 
 
 def _any_query(original: Function) -> Function:
-    def batch_verdict(state: Any, batch_write: Any) -> Any:
-        return original(
-            state, replace(batch_write, query=getattr(state, "query", batch_write.query))
-        )
+    def batch_verdict(state: Any, batch_write: BatchWrite) -> Any:
+        query_id = getattr(state, "query_id", batch_write.query_id)
+        return original(state, replace(batch_write, query_id=query_id))
 
     return batch_verdict
 
