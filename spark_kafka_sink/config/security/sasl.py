@@ -7,7 +7,7 @@ lines and errors show only known names, because text next to a misplaced quote m
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
@@ -241,12 +241,14 @@ def _login(mechanism: Mechanism, values: SecurityValues, options: JaasOptions) -
             return msk_iam_login(options)
         case Mechanism.GSSAPI:
             return kerberos_login(values, options)
-        case _:
+        case Mechanism.PLAIN | Mechanism.SCRAM_SHA_256 | Mechanism.SCRAM_SHA_512:
             return PasswordLogin(
                 username=_required_secret(mechanism, values, options, "username"),
                 password=_required_secret(mechanism, values, options, "password"),
                 token_auth=mechanism is not Mechanism.PLAIN and options.flag("tokenauth"),
             )
+        case _:
+            assert_never(mechanism)
 
 
 def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security import security_config
+from spark_kafka_sink.config.security.security_config import Mechanism
 from spark_kafka_sink.config.security.values import check_libraries
 from spark_kafka_sink.kafka.security.credentials import resolve_login, reveal_text
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
@@ -48,18 +49,26 @@ def exchange_for(config: security_config.SaslConfig, host: str) -> SaslExchange:
 def _exchange(
     config: security_config.SaslConfig, login: security_config.Login, host: str
 ) -> SaslExchange:
-    match login:
-        case security_config.PasswordLogin():
-            if config.mechanism is security_config.Mechanism.PLAIN:
-                return SaslExchange("PLAIN", _plain_messages(login))
+    match config.mechanism:
+        case Mechanism.PLAIN:
+            assert isinstance(login, security_config.PasswordLogin)
+            return SaslExchange("PLAIN", _plain_messages(login))
+        case Mechanism.SCRAM_SHA_256 | Mechanism.SCRAM_SHA_512:
+            assert isinstance(login, security_config.PasswordLogin)
             return scram_exchange(config.mechanism, login)
-        case security_config.KerberosLogin():
+        case Mechanism.GSSAPI:
             from spark_kafka_sink.kafka.security.sasl.gssapi import gssapi_exchange
 
+            assert isinstance(login, security_config.KerberosLogin)
             return gssapi_exchange(login, host)
-        case _:
+        case Mechanism.OAUTHBEARER | Mechanism.AWS_MSK_IAM:
+            assert not isinstance(
+                login, security_config.PasswordLogin | security_config.KerberosLogin
+            )
             extensions = () if isinstance(login, security_config.MskIamLogin) else login.extensions
             return bearer_exchange(_token_source(login, host), config.refresh, extensions)
+        case _:
+            assert_never(config.mechanism)
 
 
 def _plain_messages(login: security_config.PasswordLogin) -> Messages:

@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,13 @@ def test_options_that_java_would_ignore_are_reported(
     logged = [record.getMessage() for record in caplog.records]
     start = f"{JAAS} has an unknown option, which is ignored: did you mean"
     assert logged == [f"{start} {name}?" for name in meant]
+
+
+@pytest.mark.parametrize("mechanism", Mechanism)
+def test_every_mechanism_names_its_login_module(mechanism: Mechanism) -> None:
+    other_module = IAM if mechanism is Mechanism.GSSAPI else KERBEROS
+    error = failure(mechanism.value, f"{other_module};")
+    assert re.search(r"or use [\w.]+LoginModule\.", error)
 
 
 def test_plain_with_scram_login_module_would_expose_the_password() -> None:

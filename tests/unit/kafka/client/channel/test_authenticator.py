@@ -146,6 +146,16 @@ def test_rejection_contains_the_brokers_message(
     assert seen.value.kafka_error == "SASL_AUTHENTICATION_FAILED"
 
 
+@pytest.mark.parametrize("mechanism", Mechanism)
+def test_rejection_with_every_mechanism_has_a_hint(mechanism: Mechanism) -> None:
+    login = authenticator(Script(b"first"), mechanism)
+    login.resume(step(login))
+    login.handle_handshake(handshake_answer())
+    with pytest.raises(AuthenticationError) as seen:
+        login.handle_authenticate(answer(code=FAILED))
+    assert seen.value.hint
+
+
 class FailingScript(Script):
     """Fails without naming the mechanism, after the given messages."""
 

@@ -28,6 +28,7 @@ LOGINS: list[tuple[Mechanism, Any, str, str]] = [
     (Mechanism.AWS_MSK_IAM, MskIamLogin(region="eu-west-1"), "aws_msk_iam_sasl_signer", "msk-iam"),
     (Mechanism.GSSAPI, KerberosLogin(service_name="kafka"), "gssapi", "gssapi"),
 ]
+PASSWORD_MECHANISMS = [name for name in Mechanism if name not in {login[0] for login in LOGINS}]
 
 
 @pytest.mark.parametrize(("mechanism", "login", "module", "extra"), LOGINS)
@@ -37,6 +38,12 @@ def test_missing_library_names_the_extra(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ConfigError, match=re.escape(install_command(extra))):
         exchange_for(SaslConfig(mechanism=mechanism, login=login), "broker.test")
+
+
+@pytest.mark.parametrize("mechanism", PASSWORD_MECHANISMS)
+def test_every_other_mechanism_sends_the_user_name(mechanism: Mechanism) -> None:
+    config = SaslConfig(mechanism=mechanism, login=password_login("alice", "secret"))
+    assert b"alice" in exchange_for(config, "broker.test").initial_response()
 
 
 def test_unresolved_jaas_config_is_read_at_login(monkeypatch: pytest.MonkeyPatch) -> None:
