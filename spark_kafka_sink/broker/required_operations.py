@@ -5,6 +5,7 @@ The tables contain the rules of Kafka's KafkaApis and ControllerApis:
 - `OF_REQUEST`: operations required for the whole request; if one is denied, the request fails
 - `OF_PARTITIONS`: the operation required on each topic whose partitions a request contains
 - `OF_ITEMS`: operations required for each item, such as a topic, group or config resource
+- `WITHOUT_OPERATIONS`: APIs that require no operation
 """
 
 from __future__ import annotations
@@ -92,6 +93,20 @@ OF_REQUEST: Final[Mapping[int, tuple[tuple[AclOperation, ResourceType, str], ...
 
 Each entry also specifies the resource type and the request field that contains the resource name.
 If the field is null or missing, the operation is not required.
+"""
+WITHOUT_OPERATIONS: Final = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.METADATA,
+        ApiKey.LIST_GROUPS,
+        ApiKey.LIST_TRANSACTIONS,
+    }
+)
+"""APIs that every client may call. The handlers of the last three omit or reject the topics, groups
+and transactions that the client is not authorized for.
 """
 
 

@@ -4,9 +4,8 @@ A handler is a function ``(context: RequestContext) -> HandlerResult``. It retur
 fields, with their names in the newest version. Each module docstring lists the supported versions
 and their behavior.
 
-To add an API, define its handler in the appropriate module, and add the API to `_SERVED` in
-`api_versions` and to the table in `spark_kafka_sink.broker.kafka_releases`. ApiVersions announces
-all APIs in `_SERVED`.
+CONTRIBUTING.md lists the steps to add an API. ApiVersions announces all APIs in `_SERVED` of
+`api_versions`.
 
 In reading order:
 
