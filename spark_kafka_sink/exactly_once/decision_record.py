@@ -204,7 +204,13 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
     if kind == "done":
         return DecisionRecord(
             state=Done(
-                query_id, batch, retired_query_ids, given_up_nonces, rows, plannings, topics
+                query_id=query_id,
+                batch=batch,
+                retired_query_ids=retired_query_ids,
+                given_up_nonces=given_up_nonces,
+                rows=rows,
+                plannings=plannings,
+                topics=topics,
             ),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
@@ -216,7 +222,15 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
     fates = tuple(_fate(value) for value in fields.array("fates")) if fields.has("fates") else ()
     if fates and len(fates) != len(transactions):
         raise malformed("the numbers of fates and transactions differ")
-    decided = Decided(query_id, batch, transactions, retired_query_ids, rows, plannings, topics)
+    decided = Decided(
+        query_id=query_id,
+        batch=batch,
+        transactions=transactions,
+        retired_query_ids=retired_query_ids,
+        rows=rows,
+        plannings=plannings,
+        topics=topics,
+    )
     return DecisionRecord.of(decided, at_ms, fates)
 
 

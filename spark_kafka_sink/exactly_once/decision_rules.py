@@ -350,13 +350,13 @@ def _decided(
         retired_query_ids = (*retired_query_ids, state.query_id)
     plannings = () if write.planning is None else (write.planning,)
     return Decided(
-        write.query_id,
-        write.batch,
-        transactions,
-        retired_query_ids,
-        write.rows,
-        plannings,
-        write.topics,
+        query_id=write.query_id,
+        batch=write.batch,
+        transactions=transactions,
+        retired_query_ids=retired_query_ids,
+        rows=write.rows,
+        plannings=plannings,
+        topics=write.topics,
     )
 
 

@@ -47,16 +47,15 @@ class NoDecision:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Decided(Generic[T_co]):
-    """The batch consists of these transactions, all of which must be committed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    """The batch that was decided last.
 
     `query_id` is None for a batch job, whose scope has only one batch.
     """
 
     query_id: str | None
     batch: str
-    transactions: tuple[T_co, ...]
     retired_query_ids: tuple[str | None, ...] = ()
     rows: int | None = None
     """Number of rows that Spark passed to the tasks, including dead letters and dropped rows; None
@@ -71,6 +70,13 @@ class Decided(Generic[T_co]):
     many.
     """
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided(_Batch, Generic[T_co]):
+    """The batch consists of these transactions, all of which must be committed."""
+
+    transactions: tuple[T_co, ...]
+
     @property
     def transactional_ids(self) -> frozenset[str]:
         """The ids of the batch's transactions."""
@@ -79,30 +85,21 @@ class Decided(Generic[T_co]):
     def to_done(self) -> Done:
         """Return the state after every transaction of the decision is committed."""
         return Done(
-            self.query_id,
-            self.batch,
-            self.retired_query_ids,
+            query_id=self.query_id,
+            batch=self.batch,
+            retired_query_ids=self.retired_query_ids,
             rows=self.rows,
             plannings=self.plannings,
             topics=self.topics,
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done(_Batch):
     """All rows of the batch are visible to read_committed consumers."""
 
-    query_id: str | None
-    batch: str
-    retired_query_ids: tuple[str | None, ...] = ()
     given_up_nonces: tuple[str, ...] = ()
     """See `NoDecision`."""
-    rows: int | None = None
-    """See `Decided`."""
-    plannings: tuple[Planning, ...] = ()
-    """See `Decided`."""
-    topics: tuple[str, ...] | None = None
-    """See `Decided`."""
 
 
 ScopeStateOf = NoDecision | Decided[T_co] | Done

@@ -272,7 +272,7 @@ def _commits_any_query(
 
 def _without_retired(state: State) -> State:
     if isinstance(state, Done):
-        return Done(state.query_id, state.batch)
+        return Done(query_id=state.query_id, batch=state.batch)
     return replace(state, retired_query_ids=()) if isinstance(state, Decided) else state
 
 
@@ -323,7 +323,7 @@ PLANTED = (
         Rules(
             batch_verdict=lambda _, __: BatchVerdict.WRITE,
             commit_step=lambda _, batch_write, ours: Decide(
-                Decided(batch_write.query_id, batch_write.batch, ours)
+                Decided(query_id=batch_write.query_id, batch=batch_write.batch, transactions=ours)
             ),
         ),
         _DIES,

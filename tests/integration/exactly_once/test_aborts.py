@@ -21,12 +21,16 @@ def test_aborted_batch_is_never_decided(query: Writes, batch: str) -> None:
     results = query.tasks(batch, nonce="0123456789abcdef")
     query.committer.abort(batch, results, complete=True)
     marks = ("0123456789abcdef",)
-    marked = Done(QUERY, "0", (), marks) if before else NoDecision(marks)
+    marked = (
+        Done(query_id=QUERY, batch="0", retired_query_ids=(), given_up_nonces=marks)
+        if before
+        else NoDecision(marks)
+    )
     assert query.committer.recover() == marked
     with pytest.raises(TransactionError, match=r"abort\(\) was called"):
         query.committer.commit(batch, results)
     query.committer.commit(batch, query.tasks(batch))
-    assert query.committer.recover() == Done(QUERY, batch)
+    assert query.committer.recover() == Done(query_id=QUERY, batch=batch)
     assert query.visible() == rows_of(*before, batch)
 
 
@@ -44,7 +48,7 @@ def test_fenced_driver_does_not_affect_the_newer_one(query: Writes) -> None:
             commit_batch(other, BatchWrite(query_id=QUERY, batch="0"), transactions_of(older))
         outcome = query.committer.abort("0", older, complete=True)
         assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
-        decided = Decided(QUERY, "0", transactions_of(newer))
+        decided = Decided(query_id=QUERY, batch="0", transactions=transactions_of(newer))
         scope_client.log.append(owners[0], DecisionRecord.of(decided, scope_client.timer.wall_ms()))
-    assert query.committer.recover() == Done(QUERY, "0")
+    assert query.committer.recover() == Done(query_id=QUERY, batch="0")
     assert query.visible() == rows_of("0")

@@ -62,11 +62,11 @@ def test_batch_becomes_visible_atomically(query: Writes) -> None:
     )
     assert query.visible() == rows_of("0")
     second = plan(query, "1")
-    assert query.committer.recover() == Done(QUERY, "0", rows=TASKS * ROWS)
+    assert query.committer.recover() == Done(query_id=QUERY, batch="0", rows=TASKS * ROWS)
     assert second.commit([second.empty(0), second.task(1), second.task(2)]).records == 2 * ROWS
     third = plan(query, "2")
     assert third.commit([third.empty(0)]).status is CommitStatus.EMPTY
-    assert query.committer.recover() == Done(QUERY, "2", rows=0)
+    assert query.committer.recover() == Done(query_id=QUERY, batch="2", rows=0)
 
 
 def test_task_cannot_run_twice(query: Writes) -> None:
@@ -125,7 +125,7 @@ def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> N
         outcome = query.committer.abort_shared("0", results, batch.shared, complete=True)
         assert outcome.status is CommitStatus.ALREADY_WRITTEN
     state, _ = query.committer.begin(TIMEOUT_MS)
-    assert state == (Done(QUERY, "0") if is_done else NoDecision())
+    assert state == (Done(query_id=QUERY, batch="0") if is_done else NoDecision())
     assert query.visible() == (rows_of("0") if is_done else NOTHING)
     if not is_done:
         again = plan(query, "0")

@@ -59,7 +59,7 @@ def test_batch_is_visible_after_commit(query: Writes) -> None:
         3,
         60,
     )
-    assert query.committer.recover() == Done(QUERY, "0")
+    assert query.committer.recover() == Done(query_id=QUERY, batch="0")
 
 
 def test_order_of_the_steps(query: Writes) -> None:
@@ -108,7 +108,7 @@ def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> N
     query.committer.commit("0", query.tasks("0"))
     crash(query, "1", step)
     state = query.committer.recover()
-    assert state == Done(QUERY, "1" if step in DECIDED else "0")
+    assert state == Done(query_id=QUERY, batch="1" if step in DECIDED else "0")
     assert query.visible() == rows_of("0", *(["1"] if step in DECIDED else []))
     outcome = query.committer.commit("1", query.tasks("1"))
     assert outcome.aborted == 3  # transactions of a batch already written, or of the crashed driver
@@ -178,7 +178,7 @@ def test_resumed_driver_creates_no_duplicates(query: Writes, step: str) -> None:
         except TransactionError as error:
             results.append(type(error))
     assert tuple(results) == RESUMED[step]
-    assert query.committer.recover() == Done(QUERY, "0")
+    assert query.committer.recover() == Done(query_id=QUERY, batch="0")
     query.committer.commit("1", query.tasks("1"))
     assert query.visible() == rows_of("0", "1")
 
@@ -418,7 +418,9 @@ def test_decision_log_without_compaction_is_rejected(query: Writes) -> None:
     admin.create_topic(other, configs={"cleanup.policy": "compact"})
     compacted = replace(query, options={"decisionLogTopic": other})
     for batch in ("0", "1"):
-        assert compacted.committer.recover() == (Done(QUERY, "0") if batch == "1" else NoDecision())
+        assert compacted.committer.recover() == (
+            Done(query_id=QUERY, batch="0") if batch == "1" else NoDecision()
+        )
         compacted.committer.commit(batch, compacted.tasks(batch))
     assert query.visible() == rows_of("0", "1")
 

@@ -81,7 +81,7 @@ def test_repeated_batch_is_not_written_again(query: Writes) -> None:
         CommitStatus.ALREADY_WRITTEN,
         CommitStatus.COMMITTED,
     ]
-    assert query.committer.recover() == Done(QUERY, "1")
+    assert query.committer.recover() == Done(query_id=QUERY, batch="1")
     assert query.await_visible(rows_of("0", "1"))
     assert open_ids(query) == []
 
@@ -120,7 +120,9 @@ def test_open_transaction_of_a_crashed_driver_is_not_overlooked(
     def crash() -> None:
         raise CrashError
 
-    record = DecisionRecord(state=Done(QUERY, "0"), at_ms=0, transactions=0, records=0)
+    record = DecisionRecord(
+        state=Done(query_id=QUERY, batch="0"), at_ms=0, transactions=0, records=0
+    )
     with suppress(CrashError), borrowed_client(query.config.producer) as client:
         scope_client = ScopeClient(client, query.config, query.scope)
         scope_client.log.read()

@@ -24,7 +24,7 @@ def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> N
     tasks = crash(query, "1", step)
     assert {task.transaction.version for task in tasks} == {TransactionVersion.V1}
     decided = step in DECIDED
-    assert query.committer.recover() == Done(QUERY, "1" if decided else "0")
+    assert query.committer.recover() == Done(query_id=QUERY, batch="1" if decided else "0")
     assert query.await_visible(rows_of("0", "1") if decided else rows_of("0"))
     again = query.tasks("1")
     outcome = query.committer.commit("1", again)

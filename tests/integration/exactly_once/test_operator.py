@@ -84,7 +84,7 @@ def test_commit_decided_batch(query: Writes) -> None:
     assert "batch 0 is committed, 3 transactions with 60 records" in output(query, "commit")
     assert query.visible() == rows_of("0")
     query.committer.commit("1", query.tasks("1"))
-    assert query.committer.recover() == Done(QUERY, "1")
+    assert query.committer.recover() == Done(query_id=QUERY, batch="1")
 
 
 def test_abort_undecided_batch(query: Writes) -> None:

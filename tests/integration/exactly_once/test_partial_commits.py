@@ -63,7 +63,9 @@ def test_partial_commit_is_reported_until_reset(query: Writes) -> None:
     reset = replace(query, query="another", options={"resetTransactionalState": "true"})
     reset.committer.recover()
     assert reset.committer.commit("0", reset.tasks("0")).status is CommitStatus.COMMITTED
-    assert reset.committer.recover() == Done("another", "0", retired_query_ids=(QUERY,))
+    assert reset.committer.recover() == Done(
+        query_id="another", batch="0", retired_query_ids=(QUERY,)
+    )
 
 
 @pytest.mark.parametrize("ending", ["commit", "abort"])
@@ -83,7 +85,7 @@ def test_query_with_atomic_batches_continues_after_reset(query: Writes, ending: 
     assert batch.commit(batch.tasks()).status is CommitStatus.COMMITTED
     assert query.visible() - before == rows_of("0")
     assert reset.committer.recover() == Done(
-        "another", "0", retired_query_ids=(QUERY,), rows=TASKS * ROWS
+        query_id="another", batch="0", retired_query_ids=(QUERY,), rows=TASKS * ROWS
     )
 
 
@@ -153,7 +155,7 @@ def record_unknown_fates(query: Writes) -> None:
 def test_batch_with_unknown_fates_that_is_committed_is_not_torn(query: Writes) -> None:
     crash(query, "0", "after decide")
     record_unknown_fates(query)
-    assert query.committer.recover() == Done(QUERY, "0")
+    assert query.committer.recover() == Done(query_id=QUERY, batch="0")
     outcome = query.committer.commit("0", [query.result(TaskOutcome.SKIPPED, "0")])
     assert outcome.status is CommitStatus.ROLLED_FORWARD
     assert query.visible() == rows_of("0")
@@ -178,7 +180,7 @@ def test_query_continues_after_accept_loss(query: Writes) -> None:
     with pytest.raises(TransactionError, match="torn batch"):
         operator.accept_loss(scope_id)
     assert (finished.batch, finished.lost) == ("0", 2)
-    assert query.committer.recover() == Done(QUERY, "0")
+    assert query.committer.recover() == Done(query_id=QUERY, batch="0")
     assert query.committer.commit("1", query.tasks("1")).status is CommitStatus.COMMITTED
     assert query.visible() - rows_of("1") == rows_of("0", tasks=1)
 

@@ -228,7 +228,7 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
     assert isinstance(result, TransactionCommitMessage)
     transaction = result.result.transaction
     assert transaction is not None
-    decided = Decided(micro_batch[QUERY_ID], "0", (transaction,))
+    decided = Decided(query_id=micro_batch[QUERY_ID], batch="0", transactions=(transaction,))
     with connected_scope_client(
         stopped.completion.config, stream_scope(stopped.completion.config)
     ) as scope_client:

@@ -93,7 +93,7 @@ def test_decided_batch_is_not_aborted(query: Writes, misled: ScopeClient) -> Non
     crash(query, "0", "after decide", tasks)
     with pytest.raises(BrokerUnavailableError, match="before the latest record"):
         abort_batch(misled, BATCH_WRITE, tasks)
-    assert query.committer.recover() == Done(QUERY, "0")
+    assert query.committer.recover() == Done(query_id=QUERY, batch="0")
     assert query.visible() == rows_of("0")
 
 
@@ -105,5 +105,5 @@ def test_fenced_driver_does_not_abort_a_possibly_decided_batch(query: Writes) ->
         log.fence = scope_client.for_scope(query.scope).fence
         with pytest.raises(FencedError):
             commit_batch(scope_client, BATCH_WRITE, tasks)
-    assert query.committer.recover() == Done(QUERY, "0")
+    assert query.committer.recover() == Done(query_id=QUERY, batch="0")
     assert query.visible() == rows_of("0")

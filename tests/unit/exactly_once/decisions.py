@@ -1,5 +1,7 @@
 """Decisions for tests, and Hypothesis strategies for them."""
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
@@ -36,21 +38,16 @@ _TRANSACTIONS = st.builds(
     ),
 )
 _QUERY = st.none() | _TEXT
-_RETIRED = st.lists(_QUERY, max_size=3).map(tuple)
-_ROWS = st.none() | _LONG
 _NONCES = st.lists(_TEXT, max_size=3).map(tuple)
-_PLANNINGS = st.lists(st.builds(Planning, _TEXT, _TEXT), max_size=2).map(tuple)
-_TOPICS = st.none() | st.lists(_TEXT, max_size=2).map(tuple)
-DECIDED = st.builds(
-    Decided,
-    _QUERY,
-    _TEXT,
-    st.lists(_TRANSACTIONS, max_size=4).map(tuple),
-    _RETIRED,
-    _ROWS,
-    _PLANNINGS,
-    _TOPICS,
-)
+_BATCH: dict[str, st.SearchStrategy[Any]] = {
+    "query_id": _QUERY,
+    "batch": _TEXT,
+    "retired_query_ids": st.lists(_QUERY, max_size=3).map(tuple),
+    "rows": st.none() | _LONG,
+    "plannings": st.lists(st.builds(Planning, _TEXT, _TEXT), max_size=2).map(tuple),
+    "topics": st.none() | st.lists(_TEXT, max_size=2).map(tuple),
+}
+DECIDED = st.builds(Decided, transactions=st.lists(_TRANSACTIONS, max_size=4).map(tuple), **_BATCH)
 
 
 @st.composite
@@ -61,7 +58,7 @@ def records(draw: st.DrawFn) -> DecisionRecord:
         nothing = draw(st.builds(NoDecision, _NONCES))
         return DecisionRecord(state=nothing, at_ms=at_ms, transactions=0, records=0)
     if draw(st.booleans()):
-        state = draw(st.builds(Done, _QUERY, _TEXT, _RETIRED, _NONCES, _ROWS, _PLANNINGS, _TOPICS))
+        state = draw(st.builds(Done, given_up_nonces=_NONCES, **_BATCH))
         return DecisionRecord(
             state=state, at_ms=at_ms, transactions=draw(_LONG), records=draw(_LONG)
         )
@@ -99,4 +96,6 @@ def task_transactions(
 def decided(tasks: int, *, batch: str = "17", partitions: int = 1) -> DecisionRecord:
     """Create a decision about `task_transactions`."""
     transactions = task_transactions(tasks, batch=batch, partitions=partitions)
-    return DecisionRecord.of(Decided("q", batch, transactions), 1_763_790_000_000)
+    return DecisionRecord.of(
+        Decided(query_id="q", batch=batch, transactions=transactions), 1_763_790_000_000
+    )

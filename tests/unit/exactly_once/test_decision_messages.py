@@ -22,7 +22,9 @@ from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteDestinati
 from tests.unit.exactly_once.decisions import ORDERS, decided, records
 
 SMALL = 400
-DONE = DecisionRecord(state=Done("q", "17"), at_ms=1_763_790_000_000, transactions=9, records=90)
+DONE = DecisionRecord(
+    state=Done(query_id="q", batch="17"), at_ms=1_763_790_000_000, transactions=9, records=90
+)
 
 
 def read(*batches: list[Message]) -> DecisionRecords:
@@ -80,18 +82,18 @@ FOUND = (Planning("run", "nonce"),)
 @pytest.mark.parametrize(
     ("batch_id", "later", "expected"),
     [
-        ("0", Done(None, "1", plannings=FOUND), True),
-        ("9", Done(None, "10", plannings=FOUND), True),
-        ("0", Decided(None, "1", (), plannings=FOUND), True),
-        ("0", Done(None, "1"), False),
+        ("0", Done(query_id=None, batch="1", plannings=FOUND), True),
+        ("9", Done(query_id=None, batch="10", plannings=FOUND), True),
+        ("0", Decided(query_id=None, batch="1", transactions=(), plannings=FOUND), True),
+        ("0", Done(query_id=None, batch="1"), False),
         ("0", NoDecision(), False),
-        ("1", Done(None, "1", plannings=FOUND), False),
-        ("2", Done(None, "1", plannings=FOUND), False),
-        ("run-0", Done(None, "run-1", plannings=FOUND), False),
-        ("0", Done(None, "run-1", plannings=FOUND), False),
-        ("run-0", Done(None, "1", plannings=FOUND), False),
-        ("\u0660", Done(None, "1", plannings=FOUND), False),
-        ("0", Done(None, "9" * 100, plannings=FOUND), False),
+        ("1", Done(query_id=None, batch="1", plannings=FOUND), False),
+        ("2", Done(query_id=None, batch="1", plannings=FOUND), False),
+        ("run-0", Done(query_id=None, batch="run-1", plannings=FOUND), False),
+        ("0", Done(query_id=None, batch="run-1", plannings=FOUND), False),
+        ("run-0", Done(query_id=None, batch="1", plannings=FOUND), False),
+        ("\u0660", Done(query_id=None, batch="1", plannings=FOUND), False),
+        ("0", Done(query_id=None, batch="9" * 100, plannings=FOUND), False),
     ],
 )
 def test_batch_is_followed_by_a_higher_number_of_foreach_batch(

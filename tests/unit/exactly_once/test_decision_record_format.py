@@ -41,7 +41,9 @@ def test_format_of_version_1_is_stable() -> None:
 def test_unnamed_partitions() -> None:
     (task,) = task_transactions(1, partitions=3)
     some = replace(task, partitions=task.partitions[:1], unlisted_partitions=2, unlisted_records=20)
-    record = DecisionRecord.of(Decided("q", "17", (some,)), 1_763_790_000_000)
+    record = DecisionRecord.of(
+        Decided(query_id="q", batch="17", transactions=(some,)), 1_763_790_000_000
+    )
     text = to_text(record)
     assert '"partitions":{"events":[[0,10,0,9]]},"unnamed":[2,20]' in text
     assert from_text(text) == record

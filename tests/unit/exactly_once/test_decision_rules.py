@@ -42,7 +42,7 @@ class Txn:
 
 
 OURS = (Txn("a"), Txn("b"))
-DECIDED = Decided(QUERY, "7", OURS)
+DECIDED = Decided(query_id=QUERY, batch="7", transactions=OURS)
 
 
 def batch_write(
@@ -66,45 +66,85 @@ def abort_step(
         (NoDecision(), replace(batch_write("3"), reset_batch="3"), BatchVerdict.WRITE),
         (NoDecision(), replace(batch_write("4"), reset_batch="3"), BatchRejection.LOG_IS_EMPTY),
         (NoDecision(), batch_write("2026-11-20", None), BatchVerdict.WRITE),
-        (Done(None, "2026-11-20"), batch_write("2026-11-20", None), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), batch_write("8"), BatchVerdict.WRITE),
-        (Done(QUERY, "7"), batch_write("7"), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), batch_write("7", reset=True), BatchVerdict.SKIP),
+        (
+            Done(query_id=None, batch="2026-11-20"),
+            batch_write("2026-11-20", None),
+            BatchVerdict.SKIP,
+        ),
+        (Done(query_id=QUERY, batch="7"), batch_write("8"), BatchVerdict.WRITE),
+        (Done(query_id=QUERY, batch="7"), batch_write("7"), BatchVerdict.SKIP),
+        (Done(query_id=QUERY, batch="7"), batch_write("7", reset=True), BatchVerdict.SKIP),
         (DECIDED, batch_write("7"), BatchVerdict.SKIP),
         (DECIDED, batch_write("8"), BatchVerdict.WRITE),
-        (Done(QUERY, "7"), batch_write("6"), BatchRejection.BATCH_IS_BEHIND),
-        (Done(QUERY, "7"), batch_write("6", reset=True), BatchRejection.BATCH_IS_BEHIND),
-        (Done(QUERY, "9"), batch_write("10"), BatchVerdict.WRITE),
-        (Done(QUERY, "7"), batch_write("9"), BatchRejection.BATCH_IS_AHEAD),
-        (Done(QUERY, "7"), batch_write("9", reset=True), BatchRejection.BATCH_IS_AHEAD),
-        (Done(QUERY, "7"), replace(batch_write("9"), reset_batch="9"), BatchVerdict.WRITE),
-        (Done(QUERY, "9"), replace(batch_write("9"), reset_batch="9"), BatchVerdict.SKIP),
+        (Done(query_id=QUERY, batch="7"), batch_write("6"), BatchRejection.BATCH_IS_BEHIND),
         (
-            Done(QUERY, "9"),
+            Done(query_id=QUERY, batch="7"),
+            batch_write("6", reset=True),
+            BatchRejection.BATCH_IS_BEHIND,
+        ),
+        (Done(query_id=QUERY, batch="9"), batch_write("10"), BatchVerdict.WRITE),
+        (Done(query_id=QUERY, batch="7"), batch_write("9"), BatchRejection.BATCH_IS_AHEAD),
+        (
+            Done(query_id=QUERY, batch="7"),
+            batch_write("9", reset=True),
+            BatchRejection.BATCH_IS_AHEAD,
+        ),
+        (
+            Done(query_id=QUERY, batch="7"),
+            replace(batch_write("9"), reset_batch="9"),
+            BatchVerdict.WRITE,
+        ),
+        (
+            Done(query_id=QUERY, batch="9"),
+            replace(batch_write("9"), reset_batch="9"),
+            BatchVerdict.SKIP,
+        ),
+        (
+            Done(query_id=QUERY, batch="9"),
             replace(batch_write("8"), reset_batch="8"),
             BatchRejection.BATCH_IS_BEHIND,
         ),
         (
-            Done(QUERY, "7"),
+            Done(query_id=QUERY, batch="7"),
             replace(batch_write("9", OTHER), reset_batch="9"),
             BatchRejection.OTHER_QUERY,
         ),
-        (Done(QUERY, "7", rows=10), batch_write("7", rows=10), BatchVerdict.SKIP),
-        (Done(QUERY, "7", rows=10), batch_write("7", rows=20), BatchRejection.OTHER_ROWS),
-        (Done(QUERY, "7", rows=0), batch_write("7", rows=1), BatchRejection.OTHER_ROWS),
+        (Done(query_id=QUERY, batch="7", rows=10), batch_write("7", rows=10), BatchVerdict.SKIP),
         (
-            Done(QUERY, "7", rows=10),
+            Done(query_id=QUERY, batch="7", rows=10),
+            batch_write("7", rows=20),
+            BatchRejection.OTHER_ROWS,
+        ),
+        (
+            Done(query_id=QUERY, batch="7", rows=0),
+            batch_write("7", rows=1),
+            BatchRejection.OTHER_ROWS,
+        ),
+        (
+            Done(query_id=QUERY, batch="7", rows=10),
             batch_write("7", reset=True, rows=20),
             BatchRejection.OTHER_ROWS,
         ),
-        (Done(QUERY, "7", rows=10), batch_write("7"), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), batch_write("7", rows=20), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), batch_write("7", OTHER), BatchRejection.OTHER_QUERY),
-        (Done(QUERY, "7"), batch_write("0", OTHER), BatchRejection.OTHER_QUERY),
-        (Done(QUERY, "7"), batch_write("0", OTHER, reset=True), BatchVerdict.WRITE),
-        (Done(QUERY, "7"), batch_write("8", OTHER, reset=True), BatchRejection.OTHER_QUERY),
-        (Done(OTHER, "0", (QUERY,)), batch_write("0", reset=True), BatchRejection.RETIRED_QUERY),
-        (Done(OTHER, "0", (QUERY,)), batch_write("1"), BatchRejection.RETIRED_QUERY),
+        (Done(query_id=QUERY, batch="7", rows=10), batch_write("7"), BatchVerdict.SKIP),
+        (Done(query_id=QUERY, batch="7"), batch_write("7", rows=20), BatchVerdict.SKIP),
+        (Done(query_id=QUERY, batch="7"), batch_write("7", OTHER), BatchRejection.OTHER_QUERY),
+        (Done(query_id=QUERY, batch="7"), batch_write("0", OTHER), BatchRejection.OTHER_QUERY),
+        (Done(query_id=QUERY, batch="7"), batch_write("0", OTHER, reset=True), BatchVerdict.WRITE),
+        (
+            Done(query_id=QUERY, batch="7"),
+            batch_write("8", OTHER, reset=True),
+            BatchRejection.OTHER_QUERY,
+        ),
+        (
+            Done(query_id=OTHER, batch="0", retired_query_ids=(QUERY,)),
+            batch_write("0", reset=True),
+            BatchRejection.RETIRED_QUERY,
+        ),
+        (
+            Done(query_id=OTHER, batch="0", retired_query_ids=(QUERY,)),
+            batch_write("1"),
+            BatchRejection.RETIRED_QUERY,
+        ),
     ],
 )
 def test_each_state_has_a_verdict_for_a_batch(
@@ -119,8 +159,8 @@ def job(query: str | None = None, rows: int | None = None) -> BatchWrite:
     return BatchWrite(query_id=query, batch="7", is_single_batch=True, rows=rows)
 
 
-AFTER_7 = Done(QUERY, "7", rows=10)
-FUNCTION = Done(QUERY, "7", rows=10, plannings=(Planning("r", "n"),))
+AFTER_7 = Done(query_id=QUERY, batch="7", rows=10)
+FUNCTION = Done(query_id=QUERY, batch="7", rows=10, plannings=(Planning("r", "n"),))
 TABLE: tuple[tuple[str, str, NoDecision | Done, BatchWrite], ...] = (
     ("nothing", "batch 0, or a batch job", NoDecision(), batch_write("0")),
     ("nothing", "a later batch", NoDecision(), batch_write("3")),
@@ -151,11 +191,21 @@ TABLE: tuple[tuple[str, str, NoDecision | Done, BatchWrite], ...] = (
     (
         "a query that has replaced it",
         "any batch of the replaced query",
-        Done(OTHER, "0", (QUERY,)),
+        Done(query_id=OTHER, batch="0", retired_query_ids=(QUERY,)),
         batch_write("0", reset=True),
     ),
-    ("the one batch of a job", "the same rows", Done(None, "7", rows=10), job(rows=10)),
-    ("the one batch of a job", "different rows", Done(None, "7", rows=10), job(rows=20)),
+    (
+        "the one batch of a job",
+        "the same rows",
+        Done(query_id=None, batch="7", rows=10),
+        job(rows=10),
+    ),
+    (
+        "the one batch of a job",
+        "different rows",
+        Done(query_id=None, batch="7", rows=10),
+        job(rows=20),
+    ),
     ("a batch of foreachBatch", "another query", FUNCTION, job(OTHER, rows=10)),
     (
         "a batch of foreachBatch",
@@ -224,27 +274,31 @@ def test_existing_decision_is_completed_first() -> None:
         assert next_commit_step(DECIDED, write, ()) == RollForward(DECIDED)
     assert next_abort_step(DECIDED, batch_write("7")) == RollForward(DECIDED)
     assert next_planning_step(DECIDED) == RollForward(DECIDED)
-    assert DECIDED.to_done() == Done(QUERY, "7")
+    assert DECIDED.to_done() == Done(query_id=QUERY, batch="7")
 
 
 def test_next_batch_is_decided() -> None:
-    step = next_commit_step(Done(QUERY, "6"), batch_write("7"), OURS)
+    step = next_commit_step(Done(query_id=QUERY, batch="6"), batch_write("7"), OURS)
     assert step == Decide(DECIDED)
 
 
 def test_same_batch_is_present_and_others_are_rejected() -> None:
-    assert next_commit_step(Done(QUERY, "7"), batch_write("7"), OURS) == AlreadyDone()
-    rejected = next_commit_step(Done(QUERY, "7"), batch_write("7", OTHER), OURS)
+    assert (
+        next_commit_step(Done(query_id=QUERY, batch="7"), batch_write("7"), OURS) == AlreadyDone()
+    )
+    rejected = next_commit_step(Done(query_id=QUERY, batch="7"), batch_write("7", OTHER), OURS)
     assert rejected == RejectBatch(BatchRejection.OTHER_QUERY)
 
 
 def test_query_that_takes_over_retires_the_previous_one() -> None:
-    log = Done(OTHER, "4", ("query-0",))
+    log = Done(query_id=OTHER, batch="4", retired_query_ids=("query-0",))
     step = next_commit_step(log, batch_write("0", reset=True), OURS)
-    assert step == Decide(Decided(QUERY, "0", OURS, ("query-0", OTHER)))
-    assert next_commit_step(Done(QUERY, "0", (OTHER,)), batch_write("1"), ()) == Decide(
-        Decided(QUERY, "1", (), (OTHER,))
+    assert step == Decide(
+        Decided(query_id=QUERY, batch="0", transactions=OURS, retired_query_ids=("query-0", OTHER))
     )
+    assert next_commit_step(
+        Done(query_id=QUERY, batch="0", retired_query_ids=(OTHER,)), batch_write("1"), ()
+    ) == Decide(Decided(query_id=QUERY, batch="1", transactions=(), retired_query_ids=(OTHER,)))
 
 
 def test_takeover_requires_the_option_a_new_query_and_its_first_batch() -> None:
@@ -252,35 +306,40 @@ def test_takeover_requires_the_option_a_new_query_and_its_first_batch() -> None:
     assert not replaces_query(DECIDED, batch_write("0", OTHER))
     assert not replaces_query(DECIDED, batch_write("1", OTHER, reset=True))
     assert not replaces_query(DECIDED, batch_write("0", reset=True))
-    assert not replaces_query(Done(QUERY, "0", (OTHER,)), batch_write("0", OTHER, reset=True))
+    assert not replaces_query(
+        Done(query_id=QUERY, batch="0", retired_query_ids=(OTHER,)),
+        batch_write("0", OTHER, reset=True),
+    )
 
 
 def test_abort_keeps_decided_transactions() -> None:
     assert never_decided(DECIDED, ["a", "b", "c"]) == {"c"}
-    assert never_decided(Done(QUERY, "7"), ["c"]) == {"c"}
+    assert never_decided(Done(query_id=QUERY, batch="7"), ["c"]) == {"c"}
     assert next_abort_step(NoDecision(), batch_write("0")) == AbortTasks()
-    assert next_planning_step(Done(QUERY, "6")) is None
+    assert next_planning_step(Done(query_id=QUERY, batch="6")) is None
 
 
 def test_abort_marks_abandoned_writes_and_commit_rejects_them() -> None:
     ours = BatchWrite(query_id=QUERY, batch="7", nonces=frozenset({"n"}))
     states: tuple[NoDecision | Done, ...] = (
         NoDecision(("m",)),
-        Done(QUERY, "6", (OTHER,), ("m",)),
-        Done(OTHER, "3"),
+        Done(query_id=QUERY, batch="6", retired_query_ids=(OTHER,), given_up_nonces=("m",)),
+        Done(query_id=OTHER, batch="3"),
     )
     for state in states:
         step = abort_step(state, ours)
         assert isinstance(step, GiveUp)
         assert step.state == replace(state, given_up_nonces=(*state.given_up_nonces, "n"))
         assert next_abort_step(step.state, ours) == AbortTasks()
-    marked = Done(QUERY, "6", (), ("n", "m"))
+    marked = Done(query_id=QUERY, batch="6", retired_query_ids=(), given_up_nonces=("n", "m"))
     assert next_commit_step(marked, ours, OURS) == RejectBatch(BatchRejection.GIVEN_UP)
 
 
 def test_decision_clears_the_marks_of_its_batch() -> None:
     another = BatchWrite(query_id=QUERY, batch="7", nonces=frozenset({"o"}))
-    step = next_commit_step(Done(QUERY, "6", (), ("n",)), another, OURS)
+    step = next_commit_step(
+        Done(query_id=QUERY, batch="6", retired_query_ids=(), given_up_nonces=("n",)), another, OURS
+    )
     assert step == Decide(DECIDED)
     late = BatchWrite(query_id=QUERY, batch="7", nonces=frozenset({"n"}))
     assert next_commit_step(DECIDED.to_done(), late, ()) == AlreadyDone()
@@ -293,7 +352,7 @@ def test_batch_with_other_rows_is_rejected_and_aborted_without_a_mark() -> None:
     assert next_commit_step(log, late, ()) == RejectBatch(BatchRejection.OTHER_ROWS)
     assert next_abort_step(log, late) == AbortTasks()
     step = next_commit_step(log, replace(late, batch="8", has_skipped=False), OURS)
-    assert step == Decide(Decided(QUERY, "8", OURS, rows=20))
+    assert step == Decide(Decided(query_id=QUERY, batch="8", transactions=OURS, rows=20))
 
 
 def test_number_of_marks_is_limited() -> None:
@@ -308,8 +367,8 @@ def test_abort_fences_only_after_a_possible_commit() -> None:
     assert not abort_needs_fence(complete=False)
 
 
-TO_A = Done(None, "7", rows=10, topics=("a",))
-FOUND = Done(QUERY, "7", plannings=(Planning("r", "n"), Planning("of a rival", "o")))
+TO_A = Done(query_id=None, batch="7", rows=10, topics=("a",))
+FOUND = Done(query_id=QUERY, batch="7", plannings=(Planning("r", "n"), Planning("of a rival", "o")))
 
 
 def test_existing_write_belongs_to_the_run_that_found_it() -> None:
@@ -335,16 +394,20 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
     [
         (NoDecision(), job(), BatchVerdict.WRITE),
         (NoDecision(), job(QUERY), BatchVerdict.WRITE),
-        (Done(None, "7"), job(), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), job(QUERY), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), job(), BatchVerdict.SKIP),
-        (Done(None, "7"), job(QUERY), BatchVerdict.SKIP),
+        (Done(query_id=None, batch="7"), job(), BatchVerdict.SKIP),
+        (Done(query_id=QUERY, batch="7"), job(QUERY), BatchVerdict.SKIP),
+        (Done(query_id=QUERY, batch="7"), job(), BatchVerdict.SKIP),
+        (Done(query_id=None, batch="7"), job(QUERY), BatchVerdict.SKIP),
         (DECIDED, job(QUERY), BatchVerdict.SKIP),
-        (Done(QUERY, "7"), job("new checkpoint"), BatchRejection.OTHER_QUERYS_BATCH),
-        (Done(None, "7", rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
-        (Done(QUERY, "7", rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
-        (Done(QUERY, "7", rows=10), job(QUERY, rows=20), BatchRejection.OTHER_JOBS_ROWS),
-        (Done(QUERY, "7", rows=10), job(QUERY, rows=10), BatchVerdict.SKIP),
+        (Done(query_id=QUERY, batch="7"), job("new checkpoint"), BatchRejection.OTHER_QUERYS_BATCH),
+        (Done(query_id=None, batch="7", rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
+        (Done(query_id=QUERY, batch="7", rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
+        (
+            Done(query_id=QUERY, batch="7", rows=10),
+            job(QUERY, rows=20),
+            BatchRejection.OTHER_JOBS_ROWS,
+        ),
+        (Done(query_id=QUERY, batch="7", rows=10), job(QUERY, rows=10), BatchVerdict.SKIP),
         (TO_A, replace(job(rows=10), topics=("a",)), BatchVerdict.SKIP),
         (TO_A, replace(job(rows=10), topics=("a", "b")), BatchRejection.OTHER_JOBS_ROWS),
         (TO_A, job(rows=10), BatchVerdict.SKIP),
@@ -387,7 +450,7 @@ def test_batch_before_the_latest_of_an_unknown_query_is_rejected(
     verdict: BatchVerdict | BatchRejection,
 ) -> None:
     """A restarted query repeats only its latest batch; None rows are confirmed by an operator."""
-    state = Done(written_by, "7", rows=rows, plannings=(Planning("r", "n"),))
+    state = Done(query_id=written_by, batch="7", rows=rows, plannings=(Planning("r", "n"),))
     latest = replace(job(query), run_id=run, nonces=frozenset({"m"}))
     earlier = replace(latest, has_later_batch=True)
     assert batch_verdict(state, earlier) is verdict

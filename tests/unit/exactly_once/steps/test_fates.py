@@ -17,7 +17,7 @@ from tests.unit.exactly_once.decisions import task_transactions
 from tests.unit.kafka.admin.partition_leader import PartitionLeader
 from tools.support.transactions import batch
 
-DECIDED = Decided("q", "17", task_transactions(2))
+DECIDED = Decided(query_id="q", batch="17", transactions=task_transactions(2))
 FIRST, SECOND = (transaction.transactional_id for transaction in DECIDED.transactions)
 
 (TASK,) = task_transactions(1)
@@ -71,7 +71,7 @@ def fate(cluster: PartitionLeader, last_offset: int | None = 1) -> Fate:
     place = PartitionRange(
         topic="t", partition=0, records=2, first_offset=0, last_offset=last_offset
     )
-    decided = Decided("q", "17", (replace(TASK, partitions=(place,)),))
+    decided = Decided(query_id="q", batch="17", transactions=(replace(TASK, partitions=(place,)),))
     with blocking_client(cluster) as client:
         (outcome,) = FateReader(client).resolve_unknown(decided, (Fate.UNKNOWN,))
     return outcome
@@ -115,7 +115,9 @@ def test_topic_that_cannot_be_read_is_read_once() -> None:
     )
     tasks = tuple(replace(task, partitions=places) for task in task_transactions(20))
     with blocking_client(cluster) as client:
-        FateReader(client).resolve_unknown(Decided("q", "17", tasks), (Fate.UNKNOWN,) * len(tasks))
+        FateReader(client).resolve_unknown(
+            Decided(query_id="q", batch="17", transactions=tasks), (Fate.UNKNOWN,) * len(tasks)
+        )
     assert len(cluster.fetched()) == 1
 
 
@@ -126,7 +128,10 @@ def test_no_search_starts_after_the_deadline() -> None:
     cluster.fetch_codes.extend([NOT_LEADER] * 10_000)
     place = PartitionRange(topic="t", partition=0, records=2, first_offset=0, last_offset=1)
     tasks = tuple(replace(task, partitions=(place, place)) for task in task_transactions(20))
-    unknown, decided = (Fate.UNKNOWN,) * len(tasks), Decided("q", "17", tasks)
+    unknown, decided = (
+        (Fate.UNKNOWN,) * len(tasks),
+        Decided(query_id="q", batch="17", transactions=tasks),
+    )
     with blocking_client(cluster) as client:
         deadline = client.deadline(3)
         assert FateReader(client, deadline).resolve_unknown(decided, unknown) == unknown

@@ -13,7 +13,7 @@ class Txn:
     transactional_id: str
 
 
-DECIDED = Decided("query", "7", (Txn("decided"),))
+DECIDED = Decided(query_id="query", batch="7", transactions=(Txn("decided"),))
 
 
 def candidate(batch: str, name: str = "lost", query: str | None = "query") -> OrphanCandidate:
@@ -24,17 +24,30 @@ def candidate(batch: str, name: str = "lost", query: str | None = "query") -> Or
     ("state", "batch", "orphan"),
     [
         (NoDecision(), "0", False),
-        (Done("query", "7"), "8", False),
-        (Done("query", "7"), "7", True),
-        (Done("query", "10"), "9", True),
+        (Done(query_id="query", batch="7"), "8", False),
+        (Done(query_id="query", batch="7"), "7", True),
+        (Done(query_id="query", batch="10"), "9", True),
         (DECIDED, "7", True),
         (DECIDED, "6", True),
         (DECIDED, "8", False),
-        (Done("other", "7"), "0", False),  # may replace the other query
-        (Done("other", "7"), "1", False),  # may follow such a batch 0, if this state is outdated
-        (Done("other", "0", ("query",)), "0", True),
-        (Done("other", "0", ("query",)), "7", True),
-        (Decided("other", "0", (Txn("theirs"),), ("query",)), "7", True),
+        (Done(query_id="other", batch="7"), "0", False),  # may replace the other query
+        (
+            Done(query_id="other", batch="7"),
+            "1",
+            False,
+        ),  # may follow such a batch 0, if this state is outdated
+        (Done(query_id="other", batch="0", retired_query_ids=("query",)), "0", True),
+        (Done(query_id="other", batch="0", retired_query_ids=("query",)), "7", True),
+        (
+            Decided(
+                query_id="other",
+                batch="0",
+                transactions=(Txn("theirs"),),
+                retired_query_ids=("query",),
+            ),
+            "7",
+            True,
+        ),
     ],
 )
 def test_only_transactions_that_cannot_be_decided_any_more(
@@ -49,12 +62,14 @@ def test_transactions_in_a_decision_are_never_aborted() -> None:
 
 
 def test_nonce_that_its_driver_has_given_up() -> None:
-    assert is_orphan(Done("query", "6"), candidate("7"), given_up_nonces={"nonce"})
-    assert not is_orphan(Done("query", "6"), candidate("7"), given_up_nonces={"another"})
+    assert is_orphan(Done(query_id="query", batch="6"), candidate("7"), given_up_nonces={"nonce"})
+    assert not is_orphan(
+        Done(query_id="query", batch="6"), candidate("7"), given_up_nonces={"another"}
+    )
 
 
 def test_batch_job_has_one_batch() -> None:
     job = candidate("2026-11-20", query=None)
-    assert is_orphan(Done(None, "2026-11-20"), job)
-    assert is_orphan(Done("of a foreachBatch", "2026-11-20"), job)
+    assert is_orphan(Done(query_id=None, batch="2026-11-20"), job)
+    assert is_orphan(Done(query_id="of a foreachBatch", batch="2026-11-20"), job)
     assert not is_orphan(NoDecision(), job)

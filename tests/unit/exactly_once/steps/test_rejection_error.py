@@ -15,12 +15,14 @@ BATCH_WRITE = BatchWrite(query_id="new", batch="3")
 def test_both_writes_of_a_batch_id_are_named() -> None:
     scope = Scope.batch("orders", "7", WriteDestination(name="late"))
     batch_write = BatchWrite(query_id=None, batch="7", is_single_batch=True, rows=10, topics=("c",))
-    written = Done(None, "7", rows=10, topics=tuple("abdefgh"))
+    written = Done(query_id=None, batch="7", rows=10, topics=tuple("abdefgh"))
     text = str(rejection_error(BatchRejection.OTHER_JOBS_ROWS, scope, written, batch_write))
     assert "batch 7 of orders named late to the topics of its rows" in text
     assert "10 rows, but now has 10, for topics a, b, d, e, f and 2 more, now for c" in text
     assert "--accept-loss 'orders/batch/7/topic-column/name=late'`" in text
-    existing = Done("q", "7", plannings=(Planning("of another", "m"), Planning("r", "n")))
+    existing = Done(
+        query_id="q", batch="7", plannings=(Planning("of another", "m"), Planning("r", "n"))
+    )
     batch_write = BatchWrite(
         query_id="q", batch="7", is_single_batch=True, run_id="r", nonces=frozenset({"o"})
     )
@@ -31,7 +33,7 @@ def test_both_writes_of_a_batch_id_are_named() -> None:
 
 @pytest.mark.parametrize("rejection", BatchRejection)
 def test_every_rejection_has_a_hint(rejection: BatchRejection) -> None:
-    error = rejection_error(rejection, ORDERS, Done("old", "17"), BATCH_WRITE)
+    error = rejection_error(rejection, ORDERS, Done(query_id="old", batch="17"), BATCH_WRITE)
     assert rejection.problem in error.message
     assert "stream orders: the decision log has batch 17 of query old" in error.message
     assert error.hint
@@ -46,7 +48,7 @@ def test_empty_log_has_no_record() -> None:
 def test_different_row_counts_are_named() -> None:
     batch_write = BatchWrite(query_id="q", batch="17", rows=2_000)
     error = rejection_error(
-        BatchRejection.OTHER_ROWS, ORDERS, Done("q", "17", rows=1_000), batch_write
+        BatchRejection.OTHER_ROWS, ORDERS, Done(query_id="q", batch="17", rows=1_000), batch_write
     )
     assert "batch 17 of query q with 1,000 rows, but now has 2,000" in error.message
     assert "--prefix orders --accept-loss 'orders/stream'`" in str(error)
@@ -54,6 +56,6 @@ def test_different_row_counts_are_named() -> None:
 
 def test_rows_of_another_batch_are_not_compared() -> None:
     behind = BatchWrite(query_id="q", batch="16", rows=2_000, topics=("a",))
-    written = Done("q", "17", rows=1_000, topics=("b",))
+    written = Done(query_id="q", batch="17", rows=1_000, topics=("b",))
     error = rejection_error(BatchRejection.BATCH_IS_BEHIND, ORDERS, written, behind)
     assert "(stream orders: the decision log has batch 17 of query q)" in error.message

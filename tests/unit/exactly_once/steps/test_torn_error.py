@@ -11,7 +11,7 @@ from spark_kafka_sink.exactly_once.steps.torn_error import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from tests.unit.exactly_once.decisions import ORDERS, task_transactions
 
-DECIDED = Decided("q", "17", task_transactions(2, partitions=2))
+DECIDED = Decided(query_id="q", batch="17", transactions=task_transactions(2, partitions=2))
 FIRST, SECOND = (transaction.transactional_id for transaction in DECIDED.transactions)
 
 
@@ -41,7 +41,7 @@ def test_error_lists_lost_and_persisted_rows() -> None:
 
 
 def test_long_list_is_truncated() -> None:
-    many = Decided("q", "17", task_transactions(100))
+    many = Decided(query_id="q", batch="17", transactions=task_transactions(100))
     lines = str(torn_error(ORDERS, many, (Fate.LOST,) * 100)).splitlines()
     assert lines[51] == "  and 150 more lines in the decision log"
 

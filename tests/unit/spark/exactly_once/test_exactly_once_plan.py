@@ -31,9 +31,9 @@ def _plan(state: ScopeStateOf[TaskTransaction], scope: Scope = STREAM) -> Exactl
     ("state", "batch", "written"),
     [
         (NoDecision(), "0", True),
-        (Done("q", "4"), "5", True),
-        (Done("q", "5"), "5", False),
-        (Decided("q", "5", (TRANSACTION,)), "5", False),
+        (Done(query_id="q", batch="4"), "5", True),
+        (Done(query_id="q", batch="5"), "5", False),
+        (Decided(query_id="q", batch="5", transactions=(TRANSACTION,)), "5", False),
     ],
 )
 def test_micro_batch_is_written_or_skipped(
@@ -46,8 +46,8 @@ def test_micro_batch_is_written_or_skipped(
     ("state", "batch", "hint"),
     [
         (NoDecision(), "5", "no record of the previous batches"),
-        (Done("other", "4"), "0", "another query"),
-        (Done("q", "6"), "5", "a later batch"),
+        (Done(query_id="other", batch="4"), "0", "another query"),
+        (Done(query_id="q", batch="6"), "5", "a later batch"),
     ],
 )
 def test_rejected_micro_batch_has_a_hint(
@@ -59,18 +59,18 @@ def test_rejected_micro_batch_has_a_hint(
 
 
 def test_new_query_takes_over_if_allowed() -> None:
-    assert replace(_plan(Done("other", "4")), reset=True).must_write("q", "0")
+    assert replace(_plan(Done(query_id="other", batch="4")), reset=True).must_write("q", "0")
 
 
 def test_batch_is_written_once() -> None:
     scope = Scope.batch("orders", "2026-11-20")
     assert _plan(NoDecision(), scope).must_write(None, scope.name)
-    assert not _plan(Done(None, scope.name), scope).must_write(None, scope.name)
+    assert not _plan(Done(query_id=None, batch=scope.name), scope).must_write(None, scope.name)
 
 
 def test_earlier_batch_of_an_unknown_query_is_rejected() -> None:
     scope = Scope.batch("orders", "7")
-    latest = _plan(Done(None, "7", rows=10), scope)
+    latest = _plan(Done(query_id=None, batch="7", rows=10), scope)
     earlier = replace(latest, has_later_batch=True)
     assert not latest.must_write(None, "7", "session")
     assert not earlier.must_write(None, "7")
@@ -106,5 +106,5 @@ def test_all_attempts_of_a_task_share_their_claim() -> None:
 
 
 def test_plan_is_pickled_with_the_writer() -> None:
-    plan = _plan(Done("q", "5", ("old",)))
+    plan = _plan(Done(query_id="q", batch="5", retired_query_ids=("old",)))
     assert pickle.loads(pickle.dumps(plan)) == plan
