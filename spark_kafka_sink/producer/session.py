@@ -253,7 +253,7 @@ class ProducerSession:
         reserved = chunk.size
         try:
             routed = self._route(chunk)
-            errors = self._find_open_breakers(routed)
+            errors = self._breaker_errors(routed)
             if errors is not None:
                 routed = routed.select(np.flatnonzero(errors == RowError.NONE))
             for ordered in self._admission.in_quota_order(routed):
@@ -271,7 +271,7 @@ class ProducerSession:
         route = self._sticky.assign(route, chunk.sizes, chunk.blocked_targets)
         return RoutedChunk(chunk.rows, chunk.topics, chunk.sizes, chunk.blocked_targets, route)
 
-    def _find_open_breakers(self, chunk: RoutedChunk) -> NDArray[np.int8] | None:
+    def _breaker_errors(self, chunk: RoutedChunk) -> NDArray[np.int8] | None:
         """Return BREAKER_OPEN for rows whose partition's circuit breaker is open, shape (n,).
 
         Return None if there are no such rows. Also return None if these rows cannot be sent to a

@@ -145,13 +145,10 @@ class Accumulator:
             if self._assigned_topics.issuperset(topics):
                 return
             self._assigned_topics.update(topics)
-            for partition in [
-                topic_partition
-                for topic_partition in self._open
-                if topic_partition.partition == UNASSIGNED
-            ]:
-                if partition.topic in self._assigned_topics:
-                    self._close(partition, CloseReason.FLUSH)
+            for topic_partition in list(self._open):
+                topic, partition = topic_partition
+                if partition == UNASSIGNED and topic in self._assigned_topics:
+                    self._close(topic_partition, CloseReason.FLUSH)
         self._state.wake_sender()
 
     def remove_sent_topics(self, topics: Collection[str]) -> None:
@@ -230,8 +227,8 @@ class Accumulator:
                 for encoded_slice in slices
                 if self._is_full(encoded_slice.topic_partition)
             }
-            for partition in full:
-                self._close(partition, CloseReason.FULL)
+            for topic_partition in full:
+                self._close(topic_partition, CloseReason.FULL)
             self._pool.charge(copied + (charge.size if charge.holders else 0))
             self._pool.free(reserved)
             wakes_sender |= bool(full)
@@ -255,8 +252,8 @@ class Accumulator:
     def flush(self) -> None:
         """Close all batches and wait until each is complete; raise the session's error."""
         with self._lock:
-            for partition in list(self._open):
-                self._close(partition, CloseReason.FLUSH)
+            for topic_partition in list(self._open):
+                self._close(topic_partition, CloseReason.FLUSH)
         self._state.wake_sender()
         self._state.wait_until_complete(self._flush_timeout)
 
@@ -283,12 +280,13 @@ class Accumulator:
                 self._charges.unpin(now - PIN_TIMEOUT_S)
                 self._state.wake_writer()
             while self._open:
-                partition, batch = next(iter(self._open.items()))
+                topic_partition, batch = next(iter(self._open.items()))
                 lingered = now >= batch.created_at + self._linger
                 if not short and not lingered and surplus <= 0:
                     break
                 surplus -= batch.payload_size
-                self._close(partition, CloseReason.LINGER if lingered else CloseReason.MEMORY)
+                reason = CloseReason.LINGER if lingered else CloseReason.MEMORY
+                self._close(topic_partition, reason)
 
     def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `close_due` must be called again."""
@@ -388,8 +386,8 @@ class Accumulator:
         """Return the batches and the memory that are in use."""
         totals: dict[TopicPartition, BatchTotals] = {}
         with self._lock:
-            for partition, batch in self._open.items():
-                totals[partition] = BatchTotals(batch.records, batch.raw_size)
+            for topic_partition, batch in self._open.items():
+                totals[topic_partition] = BatchTotals(batch.records, batch.raw_size)
             for batch in self._queues.batches():
                 earlier = totals.get(batch.topic_partition, BatchTotals())
                 totals[batch.topic_partition] = earlier._replace(

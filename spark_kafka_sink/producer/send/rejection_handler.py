@@ -131,14 +131,14 @@ class RejectionHandler:
             return batch.topic_partition.topic in topics and batch.is_ready
 
         for batch in self.partitions.take_waiting(is_rejected):
-            partition = batch.topic_partition
-            state = self.partitions.get(partition) or PartitionState(partition)
+            topic_partition = batch.topic_partition
+            state = self.partitions.get(topic_partition) or PartitionState(topic_partition)
             result = BatchResult(state, batch, _DENIED)
             if self._choose_remedy(result) is Remedy.REMOVE_REJECTED:
                 self._remove_rejected(result)
                 continue
             self.completer.fail(batch, status_of(batch), result.error)
-            self.outcome.fail(topic_error(partition.topic))
+            self.outcome.fail(topic_error(topic_partition.topic))
 
     def _remove_rejected(self, result: BatchResult) -> None:
         """Convert the rejected records to dead letters, and retry the other records.

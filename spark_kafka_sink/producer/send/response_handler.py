@@ -169,8 +169,8 @@ class ResponseHandler:
         if cause is RejectionCause.RECORDS:
             return
         node_id = None if cause is RejectionCause.TOPIC else leader
-        partition = result.batch.topic_partition
-        if error := self.breakers.record(partition, node_id, outcome, result.error, now):
+        topic_partition = result.batch.topic_partition
+        if error := self.breakers.record(topic_partition, node_id, outcome, result.error, now):
             self.outcome.fail(error)
 
     # The methods below retry batches.
@@ -181,9 +181,10 @@ class ResponseHandler:
             self.identity.disable_client_bumps()
         retry_at = now + retry_delay(self.client.config, batch.attempts - 1, self.client.random)
         if action is BatchAction.REFRESH_AND_RETRY:
-            metadata, partition = self.client.metadata, batch.topic_partition
-            metadata.learn_leader(partition, response.leader, response.leader_epoch)  # KIP-951
-            if metadata.cluster.leader(*partition) in {NO_LEADER, state.leader}:
+            metadata, topic_partition = self.client.metadata, batch.topic_partition
+            # KIP-951
+            metadata.learn_leader(topic_partition, response.leader, response.leader_epoch)
+            if metadata.cluster.leader(*topic_partition) in {NO_LEADER, state.leader}:
                 metadata.request_refresh()
             else:
                 retry_at = now

@@ -31,9 +31,6 @@ def failed_write(
     return str(error)
 
 
-"""Some cases of each kind; tests/integration/security runs all without Spark."""
-
-
 @pytest.mark.parametrize(
     ("user", "prefix", "expected"),
     [
