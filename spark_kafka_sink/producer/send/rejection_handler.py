@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
 
 _DENIED = PartitionResponse(code=ErrorCode.topic_authorization_failed)
+_CORRECTABLE = error_codes.RECORDS_TOO_LARGE | {ErrorCode.invalid_timestamp}
 
 
 class Remedy(Enum):
@@ -66,6 +67,9 @@ class Remedy(Enum):
     """The rejected records are known and become dead letters; the others are retried."""
     HALVE = auto()
     """The rejected records are unknown: the batch is halved until each bad record is isolated."""
+    CORRECT = auto()
+    """The rejected records are dead letters, which are shrunk or get the current time, if possible.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,7 +96,10 @@ class RejectionHandler:
                 self._remove_rejected(result)
             case Remedy.HALVE:
                 self.split(result, half(result.batch.raw_size))
-            case replacement:
+            case Remedy.CORRECT:
+                replacement = self._corrected(result)
+                if replacement is None:
+                    return False
                 self.completer.replace(result, [replacement])
         return True
 
@@ -153,19 +160,19 @@ class RejectionHandler:
             self.outcome.fail(error)
         self.completer.remove_rejected(result, remaining, letters)
 
-    def _choose_remedy(self, result: BatchResult) -> Remedy | ProducerBatch:
+    def _choose_remedy(self, result: BatchResult) -> Remedy:
         """Return the remedy for a permanently failed batch, if errors are tolerated.
 
-        If a dead letter is rejected because of its size or timestamp, return the batch to send
-        instead; dead letters rejected for other reasons have no remedy. A possibly persisted batch
-        has no remedy either, because its records may have been appended before the rejection.
+        Dead letters are corrected if they are rejected because of their size or timestamp; for
+        other reasons, they have no remedy. A possibly persisted batch has no remedy either, because
+        its records may have been appended before the rejection.
         """
         topic, batch, cause = self.dead_letter_topic, result.batch, result.cause
         is_tolerated = self.bad_rows.policy.is_tolerant and cause is not RejectionCause.OTHER
         if batch.is_possibly_persisted or not is_tolerated:
             return Remedy.NONE
         if topic is not None and batch.topic_partition.topic == topic.name:
-            return self._correct(result, topic) or Remedy.NONE
+            return Remedy.CORRECT if result.response.code in _CORRECTABLE else Remedy.NONE
         if cause is RejectionCause.TOPIC or batch.records == 1 or result.rejected:
             return Remedy.REMOVE_REJECTED
         return Remedy.HALVE
@@ -224,12 +231,12 @@ class RejectionHandler:
             recompress(letter, batch.codec, self.client.config.compression_level)
         return letters
 
-    def _correct(self, result: BatchResult, topic: DeadLetterTopic) -> ProducerBatch | None:
+    def _corrected(self, result: BatchResult) -> ProducerBatch | None:
         """Return rejected dead letters in a corrected batch; None if correction is impossible."""
-        batch, code = result.batch, result.response.code
-        if code == ErrorCode.invalid_timestamp:
+        if result.response.code == ErrorCode.invalid_timestamp:
             return self._restamp(result)
-        if code not in error_codes.RECORDS_TOO_LARGE or batch.records > 1:
+        topic, batch = self.dead_letter_topic, result.batch
+        if topic is None or batch.records > 1:
             return None
         record = topic.shrink(records_of(batch)[0])
         return None if record is None else self._replacement(batch, [record])
