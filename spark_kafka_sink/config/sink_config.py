@@ -36,6 +36,11 @@ class ProducerConfig(ProducerOptions):
     """The user's function as "module:function" if `partitioner` is FUNCTION."""
     security: SecurityConfig = field(default_factory=SecurityConfig)
 
+    @property
+    def max_record_size(self) -> int:
+        """The maximum size of a record in bytes, including the header of its batch."""
+        return min(self.max_request_size, self.buffer_memory)
+
     def pipeline(self) -> tuple[tuple[str, str], ...]:
         """Return the options that affect how batches are built and sent, sorted by Kafka's name."""
         return (

@@ -103,7 +103,7 @@ class SessionContext:
         transaction_acl = None if transaction is None else transaction.acl
         self.acls = AclAdvisor(client, settings.dead_letters.dead_letter_topic, transaction_acl)
         self.bad_rows = BadRowCounter(settings.dead_letters, self.acls)
-        self.dead_letter_topic = _dead_letter_topic(settings, max_record_size(config), self.acls)
+        self.dead_letter_topic = _dead_letter_topic(settings, config.max_record_size, self.acls)
         """None if dead letters are not written."""
         self.breakers = CircuitBreakers(throttling)
         self.transaction_manager = _transaction_manager(client, identity, transaction, self.acls)
@@ -115,11 +115,6 @@ def _report_builder(config: ProducerConfig, settings: SessionSettings) -> Report
     options = (*config.pipeline(), *settings.arrow_batch_limits, *settings.formats)
     named = tuple(sorted((*options, ("client.id", client_id))))
     return ReportBuilder(named, dry_run=settings.dry_run)
-
-
-def max_record_size(config: ProducerConfig) -> int:
-    """Return the maximum size of a record in bytes, including the header of its batch."""
-    return min(config.max_request_size, config.buffer_memory)
 
 
 def _transaction_manager(

@@ -11,6 +11,5 @@ In reading order:
 - `user_partitioner`: partitions chosen by a function of the user
 - `sticky_partitioner`: chooses the partitions of rows without a key
 - `route`: the target partition of each row
-- `batch_layout`: lays out the rows of a chunk in batches
 - `chunk_encoder`: encodes a chunk and cuts it into slices, one for each batch
 """

@@ -15,9 +15,9 @@ import numpy as np
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.option_definition import MAX_INT
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.append.batch_layout import ranges_within
 from spark_kafka_sink.producer.append.chunk import AdmittedChunk, BlockedTargets
 from spark_kafka_sink.producer.append.rate_limiter import RateLimiter
+from spark_kafka_sink.producer.buffer.batch_layout import ranges_within
 from spark_kafka_sink.producer.buffer.buffer_quotas import PARTITION_QUOTA_DIVISOR
 
 if TYPE_CHECKING:

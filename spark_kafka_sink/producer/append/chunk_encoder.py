@@ -9,21 +9,21 @@ import numpy as np
 
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, split_records
-from spark_kafka_sink.producer.append.batch_layout import (
+from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
+from spark_kafka_sink.producer.buffer.batch_layout import (
     MAX_BATCH_RECORDS,
     BatchLimits,
     Segment,
     lay_out,
 )
-from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
 from spark_kafka_sink.producer.rows import RowNumbers
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.producer.append.batch_layout import Order, Timestamps
     from spark_kafka_sink.producer.append.chunk import RoutedChunk
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.batch_layout import Order, Timestamps
 
 
 _MIN_RECORD_BYTES_FOR_ROW_NUMBERS = 1024

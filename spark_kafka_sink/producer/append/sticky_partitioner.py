@@ -1,4 +1,4 @@
-"""Choose the partitions of rows without a key, weighted towards short queues.
+"""Choose the partitions of rows without a key while their chunk is appended.
 
 Normally, a batch of rows without a key gets its partition when it can be sent (see `Drainer`).
 `StickyPartitioner`, on the writer thread, assigns the partition earlier in two cases:
@@ -8,7 +8,7 @@ Normally, a batch of rows without a key gets its partition when it can be sent (
 - partitioner.adaptive.partitioning.enable is false, so the load must not affect the choice.
 
 In these cases, rows without a key are added to the open batch of a randomly drawn partition until
-it is full, then to the batch of the next drawn partition.
+it is full, then to the batch of the next drawn partition (see `draw_order`).
 
 Source: ``BuiltInPartitioner`` (KIP-480, KIP-794).
 """
@@ -16,8 +16,6 @@ Source: ``BuiltInPartitioner`` (KIP-480, KIP-794).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop
-from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,10 +23,10 @@ import numpy as np
 from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.producer.buffer.partition_draw import available_partitions, draw_order
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from random import Random
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -39,43 +37,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
-
-
-def available_partitions(leaders: Mapping[int, int], unavailable: Collection[int]) -> list[int]:
-    """Return the partitions to choose from, excluding those of unavailable brokers if possible.
-
-    `leaders` maps each partition that has a leader to its broker id.
-    """
-    if not unavailable:
-        return list(leaders)
-    reachable = [partition for partition, leader in leaders.items() if leader not in unavailable]
-    return reachable or list(leaders)
-
-
-def draw_order(
-    partitions: Sequence[int], loads: Sequence[int] | None, random: Random
-) -> Iterator[int]:
-    """Yield the partitions in a random order, weighted towards short queues.
-
-    A partition's weight is the length of the longest queue, plus one, minus the length of the
-    partition's queue. So even the partition with the longest queue has a small chance.
-
-    Args:
-        partitions: the candidates.
-        loads: batches queued or in flight for each candidate; None for equal weights.
-        random: the random number generator.
-    """
-    lengths = loads or [0] * len(partitions)
-    longest_plus_one = max(lengths, default=0) + 1
-    # The probability that one of several independent exponential variables is the smallest is
-    # proportional to its rate, so sorting them samples by weight without replacement.
-    times = [
-        (-log(1.0 - random.random()) / (longest_plus_one - length), partition)
-        for length, partition in zip(lengths, partitions, strict=True)
-    ]
-    heapify(times)
-    while times:
-        yield heappop(times)[1]
 
 
 @dataclass(kw_only=True, eq=False)

@@ -19,7 +19,6 @@ from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.record_encoder import size_bounds
 from spark_kafka_sink.producer.append.chunk import Chunk
 from spark_kafka_sink.producer.row_error import RowError, find_row_errors, out_of_range
-from spark_kafka_sink.producer.session_context import max_record_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +43,7 @@ class RowValidator:
     partitioner: Partitioner
 
     def __post_init__(self) -> None:
-        self._largest = max_record_size(self.config)
+        self._largest = self.config.max_record_size
 
     def validate(self, rows: Rows) -> list[Chunk]:
         """Return chunks of rows that can be written: dead letters of bad rows, then the good rows.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
-from spark_kafka_sink.producer.append.sticky_partitioner import available_partitions, draw_order
+from spark_kafka_sink.producer.buffer.partition_draw import available_partitions, draw_order
 from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
 
 if TYPE_CHECKING:

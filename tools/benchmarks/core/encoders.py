@@ -27,9 +27,9 @@ from spark_kafka_sink.formats.encoder_spec import (
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, size_bounds, split_records
-from spark_kafka_sink.producer.append.batch_layout import BatchLayout, BatchLimits, lay_out
 from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.buffer.batch import OpenBatchFacts
+from spark_kafka_sink.producer.buffer.batch_layout import BatchLayout, BatchLimits, lay_out
 from spark_kafka_sink.producer.rows import Rows
 from tools.benchmarks import tables
 from tools.benchmarks.kafka import PARTITIONS, Workbench

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.varint import varint_size
-from spark_kafka_sink.producer.append.batch_layout import (
+from spark_kafka_sink.producer.buffer.batch import OpenBatchFacts
+from spark_kafka_sink.producer.buffer.batch_layout import (
     MAX_BATCH_RECORDS,
     BatchLayout,
     BatchLimits,
     lay_out,
 )
-from spark_kafka_sink.producer.buffer.batch import OpenBatchFacts
 
 NOW = 123
 BASES = [50, NOW, NOW - 63, NOW + 64, NOW + 70, -(10**5), NOW]
