@@ -27,14 +27,14 @@ class ReportListener(BatchListener):
 
     def on_request_sent(self, batches: Sequence[ProducerBatch], node: Node) -> None:
         """Count the request, and whether it contains a retried batch."""
-        meters = self._report.meters
-        meters.add_request(sum(batch.records for batch in batches))
-        meters.brokers.of(node).retries += any(batch.attempts > 1 for batch in batches)
+        recorder = self._report.recorder
+        recorder.add_request(sum(batch.records for batch in batches))
+        recorder.brokers.of(node).retries += any(batch.attempts > 1 for batch in batches)
 
     def on_produce_response(self, completion: Completion) -> None:
         """Record the latency and the throttle time."""
         self._report.add_request_latency(completion.latency)
-        meter = self._report.meters.brokers.of(completion.node)
+        meter = self._report.recorder.brokers.of(completion.node)
         meter.throttle.add(completion.throttle_ms)
 
     def on_batch_response(
@@ -79,7 +79,7 @@ class ReportListener(BatchListener):
             close_reason=batch.close_reason,
             compression=batch.compression_s,
         )
-        report.meters.add_batch(sent, report.meters.brokers.of(node))
+        report.recorder.add_batch(sent, report.recorder.brokers.of(node))
 
     def on_acknowledged(
         self, batch: ProducerBatch, status: DeliveryStatus, response: PartitionResponse | None
@@ -106,7 +106,7 @@ class ReportListener(BatchListener):
     def on_retried(self, batch: ProducerBatch, error: str) -> None:
         """Count the retry."""
         self._report.count_retry(error)
-        self._report.meters.count_retried(batch.topic_partition.topic, batch.records)
+        self._report.recorder.count_retried(batch.topic_partition.topic, batch.records)
 
     def on_failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Count the records by their status and error."""

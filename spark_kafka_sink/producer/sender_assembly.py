@@ -80,7 +80,7 @@ def make_sender(context: SessionContext) -> Sender:
         ),
         responses=responses,
         statistics=_statistics(context, partitions),
-        broker_meters=report.meters.brokers,
+        broker_meters=report.recorder.brokers,
     )
 
 
@@ -126,7 +126,7 @@ def _statistics(context: SessionContext, partitions: SessionPartitions) -> Stati
         client=context.client,
         accumulator=context.accumulator,
         identity=context.identity,
-        report=context.report_builder,
+        report_builder=context.report_builder,
         partitions=partitions,
         transaction_manager=context.transaction_manager,
     )

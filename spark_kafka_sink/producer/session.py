@@ -92,7 +92,7 @@ class ProducerSession:
         )
         self._started = client.clock.monotonic()
         self._accumulator = self.context.accumulator
-        self._meters = self.context.report_builder.meters
+        self._recorder = self.context.report_builder.recorder
         self._transaction_manager = self.context.transaction_manager
         self._topics = TopicMetadata(client, self.context.acls, self.context.state)
         self._partitioner = Partitioner(client.config, client.random)
@@ -139,13 +139,13 @@ class ProducerSession:
             return
         clock = self.client.clock
         started, arrived_ms = clock.monotonic(), clock.wall_ms()
-        self._meters.serialize_time += rows.serialize_s
+        self._recorder.serialize_time += rows.serialize_s
         for chunk in self._validator.validate(rows):
             for admitted in self._admission.admit(chunk):
                 errors = self._write(admitted, arrived_ms)
                 if errors is not None:
                     self._append_dead_letters(admitted.rows, errors, arrived_ms)
-        self._meters.append_time += clock.monotonic() - started
+        self._recorder.append_time += clock.monotonic() - started
 
     @property
     def suggested_chunk_rows(self) -> int:
@@ -158,7 +158,7 @@ class ProducerSession:
         started = self.client.clock.monotonic()
         self._topics.finish_waiting()
         self._accumulator.flush()
-        self._meters.flush_time += self.client.clock.monotonic() - started
+        self._recorder.flush_time += self.client.clock.monotonic() - started
 
     @property
     def transaction(self) -> TransactionalProducer | None:
@@ -212,9 +212,9 @@ class ProducerSession:
     def report(self, task: TaskAttempt) -> DeliveryReport:
         """Return the delivery report; it is complete after `flush`."""
         duration = self.client.clock.monotonic() - self._started
-        self._accumulator.copy_metrics_to(self._meters)
+        self._accumulator.copy_metrics_to(self._recorder)
         topics = self.client.metadata.cluster.topics
-        for name, meter in self._meters.topics.copy().items():
+        for name, meter in self._recorder.topics.copy().items():
             if name in topics:
                 meter.partitions = topics[name].partition_count
             meter.keyed_records = self._partitioner.keyed_rows[name]

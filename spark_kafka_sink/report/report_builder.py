@@ -84,7 +84,7 @@ class ReportBuilder:
     def __init__(
         self, settings: tuple[tuple[str, str], ...] = (), *, dry_run: bool = False
     ) -> None:
-        self.meters = MetricsRecorder(settings)
+        self.recorder = MetricsRecorder(settings)
         self._dry_run = dry_run
         self._codecs: tuple[CodecCost, ...] = ()
         self._tallies: dict[tuple[str, int], _PartitionTally] = {}
@@ -200,7 +200,7 @@ class ReportBuilder:
             throttle_ms=self._throttle_ms,
             duration_max_ms=duration_ms,
             duration_sum_ms=duration_ms,
-            metrics=self.meters.build(),
+            metrics=self.recorder.build(),
             dry_run=self._dry_run,
             codecs=self._codecs,
         ).with_task(task)

@@ -399,9 +399,9 @@ class Accumulator:
                 totals, self._state.incomplete_batches, self._pool.used, self._pool.limit, is_full
             )
 
-    def copy_metrics_to(self, meters: MetricsRecorder) -> None:
+    def copy_metrics_to(self, recorder: MetricsRecorder) -> None:
         """Copy the number and duration of the writer's waits, and the peak memory."""
-        self._pool.copy_metrics_to(meters)
+        self._pool.copy_metrics_to(recorder)
 
     # Callers of the methods below must hold the lock.
 

@@ -118,12 +118,12 @@ class BufferPool:
                     self.free(charge.size)
             charges.clear()
 
-    def copy_metrics_to(self, meters: MetricsRecorder) -> None:
+    def copy_metrics_to(self, recorder: MetricsRecorder) -> None:
         """Copy the number and duration of the writer's waits, and the peak memory."""
         with self._state.lock:
-            meters.buffer_waits = self._waits
-            meters.buffer_wait = self._waited
-            meters.buffer_peak = self._peak
+            recorder.buffer_waits = self._waits
+            recorder.buffer_wait = self._waited
+            recorder.buffer_peak = self._peak
 
     def _full_error(self, size: int) -> BufferTimeoutError:
         return BufferTimeoutError(

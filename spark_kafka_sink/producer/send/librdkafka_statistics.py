@@ -55,9 +55,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 LOGGER = "spark_kafka_sink.statistics"
 PERCENTILES = (50, 75, 90, 95, 99, 99.99)
-PART_BYTES = 4 << 20
+FILE_BYTES = 4 << 20
 """A file is written when this number of bytes is buffered."""
-_MAX_PARTS = 2
+_MAX_PENDING_FILES = 2
 """Maximum number of files waiting to be written; after that, new lines are dropped."""
 _STATES = {
     ChannelState.DISCONNECTED: "DOWN",
@@ -92,7 +92,7 @@ class StatisticsFiles:
     """Writes lines to the files `<path>-0.jsonl`, `<path>-1.jsonl` ... in a separate thread.
 
     If a file cannot be written, its lines are dropped with a warning. Waiting lines use at most
-    three times `PART_BYTES` of memory.
+    three times `FILE_BYTES` of memory.
 
     Args:
         path: a local path or a URI supported by pyarrow.fs, without the suffix.
@@ -103,14 +103,14 @@ class StatisticsFiles:
         self._executor = ThreadPoolExecutor(1, "kafkaprod-statistics")
         self._lines: list[str] = []
         self._size = 0
-        self._parts = 0
+        self._files = 0
         self._pending: list[Future[None]] = []
 
     def write(self, line: str) -> None:
         """Buffer a line; start writing a file once enough lines are buffered."""
         self._lines.append(line)
         self._size += len(line)
-        if self._size >= PART_BYTES:
+        if self._size >= FILE_BYTES:
             self._maybe_begin_file()
 
     def close(self) -> None:
@@ -120,8 +120,8 @@ class StatisticsFiles:
         self._executor.shutdown()
 
     def _maybe_begin_file(self) -> None:
-        self._pending = [part for part in self._pending if not part.done()]
-        if len(self._pending) < _MAX_PARTS:
+        self._pending = [write for write in self._pending if not write.done()]
+        if len(self._pending) < _MAX_PENDING_FILES:
             self._begin_file()
             return
         count, path = len(self._lines), redact_uri(self._path)
@@ -131,8 +131,8 @@ class StatisticsFiles:
 
     def _begin_file(self) -> None:
         base, query = split_query(self._path)
-        path, lines = f"{base}-{self._parts}.jsonl{query}", self._lines
-        self._parts += 1
+        path, lines = f"{base}-{self._files}.jsonl{query}", self._lines
+        self._files += 1
         self._lines = []
         self._size = 0
         self._pending.append(self._executor.submit(_write_file, path, lines))
@@ -161,7 +161,7 @@ class Statistics:
     client: Client
     accumulator: Accumulator
     identity: ProducerIdentity
-    report: ReportBuilder
+    report_builder: ReportBuilder
     partitions: SessionPartitions
     transaction_manager: TransactionManager | None
 
@@ -225,15 +225,15 @@ class Statistics:
         if epoch != self._last_epoch:
             self._last_epoch = epoch
             self._granted_epochs += identity.producer_id >= 0
-        if len(self._topics_since) < len(self.report.meters.topics):
-            for topic in self.report.meters.topics.copy():
+        if len(self._topics_since) < len(self.report_builder.recorder.topics):
+            for topic in self.report_builder.recorder.topics.copy():
                 self._topics_since.setdefault(topic, now)
 
     def collect(self, now: float) -> dict[str, Any]:
         """Return the values of a line, and start new windows."""
         age = now - self._started
-        self.accumulator.copy_metrics_to(self.report.meters)
-        report = self.report.build(TaskAttempt(), int(age * 1000))
+        self.accumulator.copy_metrics_to(self.report_builder.recorder)
+        report = self.report_builder.build(TaskAttempt(), int(age * 1000))
         contents = self.accumulator.contents()
         return {
             "name": self.name,
@@ -262,7 +262,7 @@ class Statistics:
             "tx_bytes": sum(broker.tx_bytes for broker in brokers),
             "rx": sum(broker.rx for broker in brokers),
             "rx_bytes": sum(broker.rx_bytes for broker in brokers),
-            "txmsgs": report.persisted + sum(part.sent for part in report.partitions),
+            "txmsgs": report.persisted + sum(partition.sent for partition in report.partitions),
             "txmsg_bytes": report.bytes_uncompressed,
             "metadata_cache_cnt": len(self._cluster.topics),
         }
@@ -270,7 +270,7 @@ class Statistics:
     def _brokers(self, now: float) -> dict[str, Any]:
         connections = {broker.node.node_id: broker for broker in self.client.network.brokers()}
         brokers: dict[str, Any] = {}
-        for meter in self.report.meters.brokers.values():
+        for meter in self.report_builder.recorder.brokers.values():
             is_learned = meter.node_id >= 0
             name = f"{meter.name}/{meter.node_id if is_learned else 'bootstrap'}"
             brokers[name] = {
@@ -292,19 +292,19 @@ class Statistics:
     def _topics(
         self, report: DeliveryReport, waiting: Mapping[TopicPartition, BatchTotals], now: float
     ) -> dict[str, Any]:
-        parts = {part.key: part for part in report.partitions}
+        reports = {partition.key: partition for partition in report.partitions}
         for topic, partition in (*waiting, *(state.topic_partition for state in self.partitions)):
-            part = PartitionReport(topic=topic, partition=partition)
-            parts.setdefault((topic, partition), part)
-        names = {topic for topic, _ in parts} | self.report.meters.topics.keys()
+            unused = PartitionReport(topic=topic, partition=partition)
+            reports.setdefault((topic, partition), unused)
+        names = {topic for topic, _ in reports} | self.report_builder.recorder.topics.keys()
         topics = {name: self._topic(name, now) for name in sorted(names)}
-        for (topic, partition), part in sorted(parts.items()):
-            topics[topic]["partitions"][str(partition)] = self._partition(part, waiting)
+        for (topic, partition), counts in sorted(reports.items()):
+            topics[topic]["partitions"][str(partition)] = self._partition(counts, waiting)
         return topics
 
     def _topic(self, name: str, now: float) -> dict[str, Any]:
         """Return the statistics of a topic, without its partitions."""
-        meter = self.report.meters.topics.get(name)
+        meter = self.report_builder.recorder.topics.get(name)
         windows = {} if meter is None else meter.roll()
         is_known = name in self._cluster.topics and self._updated_at is not None
         return {
@@ -317,30 +317,30 @@ class Statistics:
         }
 
     def _partition(
-        self, part: PartitionReport, waiting: Mapping[TopicPartition, BatchTotals]
+        self, counts: PartitionReport, waiting: Mapping[TopicPartition, BatchTotals]
     ) -> dict[str, Any]:
-        topic_partition = TopicPartition(part.topic, part.partition)
+        topic_partition = TopicPartition(counts.topic, counts.partition)
         open_records, open_bytes, records, size = waiting.get(topic_partition, (0, 0, 0, 0))
         state = self.partitions.get(topic_partition)
         in_flight, retries = (state.in_flight, state.retries) if state else ((), ())
-        topic = self._cluster.topics.get(part.topic)
-        is_known = topic is not None and 0 <= part.partition < topic.partition_count
+        topic = self._cluster.topics.get(counts.topic)
+        is_known = topic is not None and 0 <= counts.partition < topic.partition_count
         return {
-            "partition": part.partition,
-            "broker": -1 if part.leader is None else part.leader,
+            "partition": counts.partition,
+            "broker": -1 if counts.leader is None else counts.leader,
             "leader": self._cluster.leader(*topic_partition),
-            "leader_epoch": topic.leader_epochs[part.partition] if topic and is_known else -1,
-            "unknown": part.partition != UNASSIGNED and not is_known,
+            "leader_epoch": topic.leader_epochs[counts.partition] if topic and is_known else -1,
+            "unknown": counts.partition != UNASSIGNED and not is_known,
             "msgq_cnt": open_records,
             "msgq_bytes": open_bytes,
             "xmit_msgq_cnt": records + _records(retries),
             "xmit_msgq_bytes": size + sum(batch.raw_size for batch in retries),
-            "txmsgs": part.persisted + part.sent,
-            "txbytes": part.bytes_uncompressed,
-            "msgs": part.records + open_records + records + _records([*in_flight, *retries]),
+            "txmsgs": counts.persisted + counts.sent,
+            "txbytes": counts.bytes_uncompressed,
+            "msgs": counts.records + open_records + records + _records([*in_flight, *retries]),
             "msgs_inflight": _records(in_flight),
-            "next_ack_seq": part.next_ack_seq or 0,
-            "next_err_seq": part.next_err_seq or 0,
+            "next_ack_seq": counts.next_ack_seq or 0,
+            "next_err_seq": counts.next_err_seq or 0,
         }
 
     def _eos(self, now: float) -> dict[str, Any]:

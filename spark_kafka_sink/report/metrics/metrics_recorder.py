@@ -58,7 +58,7 @@ class TopicMeter(Meter):
 
 
 class MetricsRecorder:
-    """The meters of one session; `settings` contains the options for the advisor, by name."""
+    """Records the metrics of one session; `settings` contains the advisor's options, by name."""
 
     def __init__(self, settings: tuple[tuple[str, str], ...] = ()) -> None:
         self.brokers = BrokerMeters()

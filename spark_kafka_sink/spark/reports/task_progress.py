@@ -135,7 +135,7 @@ class ProgressSender:
         self._end = Event()
         self._thread: Thread | None = None
 
-        # The writer's thread writes these values, and the reporter's thread reads them. The next
+        # The writer's thread writes these values, and the sender's thread reads them. The next
         # datagram corrects a stale value.
         self._session: ProducerSession | None = None
         self._rows = 0

@@ -114,10 +114,10 @@ class TaskWriter:
             return 0 if session is None else session.suggested_chunk_rows
 
         try:
-            with self.reporter() as reporter:
-                for rows in self.read_rows(reporter.watch(batches), min_rows):
+            with self.progress_sender() as progress_sender:
+                for rows in self.read_rows(progress_sender.watch(batches), min_rows):
                     create_topics(rows.topics)
-                    session = session or reporter.attach(
+                    session = session or progress_sender.attach(
                         borrow_session(config, self.session_settings(), transaction)
                     )
                     session.append(rows)
@@ -167,8 +167,8 @@ class TaskWriter:
                 yield from read_chunks(batch, self.roles, clock, first)
                 first = replace(first, row=first.row + batch.num_rows)
 
-    def reporter(self) -> ProgressSender:
-        """Return the reporter of this task's progress."""
+    def progress_sender(self) -> ProgressSender:
+        """Return the sender of this task's progress."""
         return ProgressSender(self.progress, current_task_attempt())
 
     def session_settings(self) -> SessionSettings:

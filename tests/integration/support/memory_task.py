@@ -92,15 +92,15 @@ def main(port: str, input_bytes: str, buffer_bytes: str, codec: str) -> None:
     report = session.report(TaskAttempt())
     session.close()
     client.close()
-    meters = session.context.report_builder.meters
+    recorder = session.context.report_builder.recorder
     print(
         json.dumps(
             {
                 "rss": watch.rss,
                 "arrow": watch.arrow,
                 "records": report.persisted,
-                "waited": meters.buffer_wait,
-                "peak_charged": meters.buffer_peak,
+                "waited": recorder.buffer_wait,
+                "peak_charged": recorder.buffer_peak,
             }
         )
     )

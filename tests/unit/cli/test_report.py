@@ -90,7 +90,7 @@ def test_partitions_of_a_successful_write_fit_into_80_columns(
 def test_errors_and_advice_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "160")
     builder = ReportBuilder()
-    builder.meters.settings = (("batch.size", "16384"),)
+    builder.recorder.settings = (("batch.size", "16384"),)
     builder.add_throttle_time(900)
     builder.count_failed("events", 4, 7, DeliveryStatus.NOT_PERSISTED, "MESSAGE_TOO_LARGE")
     path = tmp_path / "report.json"

@@ -55,7 +55,7 @@ def never(*_: object) -> NoReturn:
 def test_connections_count_for_a_session_until_it_is_closed() -> None:
     client = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never)
     session = ProducerSession(client)
-    meters = session.context.report_builder.meters.brokers
+    meters = session.context.report_builder.recorder.brokers
     assert client.network.metrics.meters is meters
     session.close()
     assert client.network.metrics.meters is not meters
@@ -77,7 +77,7 @@ def test_failing_statistics_do_not_fail_close(caplog: pytest.LogCaptureFixture) 
     client = ManualClient(config(statistics_interval_ms=1_000), ManualClock(start_ms=START_MS))
     executor = ThreadPoolExecutor(1)
     session = ProducerSession(client, executor=executor)
-    session.context.report_builder.meters.brokers.of(NODE).rtt = InUse()
+    session.context.report_builder.recorder.brokers.of(NODE).rtt = InUse()
     session.close()
     assert "could not be broadcast" in caplog.text
     with pytest.raises(RuntimeError, match="after shutdown"):

@@ -73,23 +73,23 @@ def task_reports(draw: st.DrawFn) -> DeliveryReport:
     builder = ReportBuilder(dry_run=draw(st.booleans()))
     for name, *arguments in draw(st.lists(EVENTS, max_size=8)):
         getattr(builder, name)(*arguments)
-    _measure(draw, builder.meters)
+    _measure(draw, builder.recorder)
     transactions = tuple(draw(st.lists(TRANSACTIONS, max_size=1)))
     return replace(builder.build(draw(TASKS), draw(SMALL)), transactions=transactions)
 
 
-def _measure(draw: st.DrawFn, meters: MetricsRecorder) -> None:
+def _measure(draw: st.DrawFn, recorder: MetricsRecorder) -> None:
     """Draw batches and requests, as the sender records them."""
     for sent, node in draw(st.lists(st.tuples(SENT, NODES), max_size=4)):
-        broker = meters.brokers.of(node)
-        meters.add_batch(sent, broker)
-        meters.add_request(sent.records)
-        meters.count_retried(sent.topic, sent.records)
+        broker = recorder.brokers.of(node)
+        recorder.add_batch(sent, broker)
+        recorder.add_request(sent.records)
+        recorder.count_retried(sent.topic, sent.records)
         broker.count_written(0, sent.queue_times[0][0])
         broker.rtt.add_duration(sent.fill_time)
         broker.throttle.add(sent.bytes_sent)
-    meters.buffer_waits, meters.buffer_peak = draw(SMALL), draw(SMALL)
-    meters.settings = draw(st.sampled_from([(), (("linger.ms", "5"),), (("linger.ms", "50"),)]))
+    recorder.buffer_waits, recorder.buffer_peak = draw(SMALL), draw(SMALL)
+    recorder.settings = draw(st.sampled_from([(), (("linger.ms", "5"),), (("linger.ms", "50"),)]))
 
 
 def reports() -> st.SearchStrategy[DeliveryReport]:

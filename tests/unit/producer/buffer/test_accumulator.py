@@ -202,9 +202,9 @@ def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> No
     harness.accumulator.complete(second)
     waiting.result(SOON)
     assert harness.memory.used == 5_000
-    meters = MetricsRecorder()
-    harness.memory.copy_metrics_to(meters)
-    assert (meters.buffer_waits, meters.buffer_wait > 0.03) == (1, True)
+    recorder = MetricsRecorder()
+    harness.memory.copy_metrics_to(recorder)
+    assert (recorder.buffer_waits, recorder.buffer_wait > 0.03) == (1, True)
 
 
 @pytest.mark.parametrize("wait", ["reserve", "flush", "topics"])

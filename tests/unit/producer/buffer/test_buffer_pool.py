@@ -27,10 +27,10 @@ class PoolHarness:
     def _wake(self) -> None:
         self.wakes += 1
 
-    def meters(self) -> MetricsRecorder:
-        meters = MetricsRecorder()
-        self.pool.copy_metrics_to(meters)
-        return meters
+    def recorder(self) -> MetricsRecorder:
+        recorder = MetricsRecorder()
+        self.pool.copy_metrics_to(recorder)
+        return recorder
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def test_full_pool_waits_at_most_max_block_ms(harness: PoolHarness) -> None:
     with pytest.raises(BufferTimeoutError, match="9,000 of 10,000 bytes"):
         harness.pool.reserve(2_000)
     assert (harness.pool.used, harness.wakes) == (9_000, 1)
-    meters = harness.meters()
-    assert (meters.buffer_waits, meters.buffer_wait, meters.buffer_peak) == (1, 1.0, 9_000)
+    recorder = harness.recorder()
+    assert (recorder.buffer_waits, recorder.buffer_wait, recorder.buffer_peak) == (1, 1.0, 9_000)
     assert harness.pool.writer_waiting_since is None
 
 
@@ -74,4 +74,4 @@ def test_shared_charge_is_released_with_its_last_holder(harness: PoolHarness) ->
     assert (harness.pool.used, first) == (600, [])
     harness.pool.release(second)
     assert harness.pool.used == 0
-    assert harness.meters().buffer_peak == 650
+    assert harness.recorder().buffer_peak == 650

@@ -223,8 +223,8 @@ def test_lines_in_a_file_describe_the_tasks_cluster(
 
 
 def test_many_lines_use_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "PART_BYTES", 1)
-    monkeypatch.setattr(statistics, "_MAX_PARTS", 100)
+    monkeypatch.setattr(statistics, "FILE_BYTES", 1)
+    monkeypatch.setattr(statistics, "_MAX_PENDING_FILES", 100)
     settings = SessionSettings(statistics_path=str(tmp_path / "t"))
     with world(settings=settings, statistics_interval_ms=1_000) as sim:
         sim.steps(50, 0.1)
@@ -254,7 +254,7 @@ def test_slow_or_failing_destination_only_loses_lines(
 
     monkeypatch.setattr(statistics, "write_report", write)
     files = statistics.StatisticsFiles(str(tmp_path / "t"))
-    monkeypatch.setattr(statistics, "PART_BYTES", 1)
+    monkeypatch.setattr(statistics, "FILE_BYTES", 1)
     for _ in range(5):
         files.write("{}")
     assert caplog.text.count("1 lines of statistics dropped") == 3

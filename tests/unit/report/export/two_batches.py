@@ -15,9 +15,9 @@ def report() -> DeliveryReport:
     250.
     """
     builder = ReportBuilder()
-    builder.meters.settings = (("buffer.memory", "5000"),)
-    builder.meters.buffer_wait, builder.meters.buffer_peak = 0.5, 2000
-    broker = builder.meters.brokers.of(NODE)
+    builder.recorder.settings = (("buffer.memory", "5000"),)
+    builder.recorder.buffer_wait, builder.recorder.buffer_peak = 0.5, 2000
+    broker = builder.recorder.brokers.of(NODE)
     for records, wire, topic in ((10, 1000, "t"), (30, 250, "u")):
         done = FinishedBatch(
             topic=topic, partition=0, records=records, bytes_uncompressed=1000, bytes_sent=wire
@@ -34,15 +34,15 @@ def report() -> DeliveryReport:
             close_reason=CloseReason.FULL,
             compression=None if wire == 1000 else 0.004,
         )
-        builder.meters.add_batch(sent, broker)
-    builder.meters.add_request(40)
+        builder.recorder.add_batch(sent, broker)
+    builder.recorder.add_request(40)
     broker.tx_bytes, broker.connects = 1300, 1
     broker.tx, broker.rx = 2, 1
     broker.count_written(0, 0.001)
     broker.rtt.add_duration(0.009)
     broker.throttle.add(30)
     builder.add_request_latency(0.01)
-    builder.meters.count_retried("t", 10)
+    builder.recorder.count_retried("t", 10)
     builder.count_split()
     builder.count_failed("u", 0, 5, DeliveryStatus.NOT_PERSISTED, "E")
     return builder.build(TaskAttempt(), 2000)

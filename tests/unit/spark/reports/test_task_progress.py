@@ -18,8 +18,8 @@ TASK = TaskAttempt(partition_id=3, task_attempt_id=9)
 def test_end_of_a_task_arrives_before_the_listener_closes() -> None:
     shown: list[WriteProgress] = []
     listener = ProgressListener("127.0.0.1", 0.05, shown.append)
-    with ProgressSender(listener.address, TASK) as reporter:
-        assert sum(batch.num_rows for batch in reporter.watch([BATCH, BATCH])) == 6
+    with ProgressSender(listener.address, TASK) as progress_sender:
+        assert sum(batch.num_rows for batch in progress_sender.watch([BATCH, BATCH])) == 6
     listener.close()
     assert (shown[-1].rows, shown[-1].running, shown[-1].ended) == (6, 0, 1)
 
@@ -34,8 +34,8 @@ def test_end_is_shown_once() -> None:
             seen.set()
 
     listener = ProgressListener("127.0.0.1", 0.05, show)
-    with ProgressSender(listener.address, TASK) as reporter:
-        list(reporter.watch([BATCH]))
+    with ProgressSender(listener.address, TASK) as progress_sender:
+        list(progress_sender.watch([BATCH]))
     assert seen.wait(60)
     listener.close()
     assert len(ends) == 1
@@ -43,15 +43,15 @@ def test_end_is_shown_once() -> None:
 
 def test_task_without_a_listener_reports_nothing() -> None:
     batches = [BATCH]
-    with ProgressSender(None, TASK) as reporter:
-        assert reporter.watch(batches) is batches
+    with ProgressSender(None, TASK) as progress_sender:
+        assert progress_sender.watch(batches) is batches
 
 
 def test_listener_is_closed() -> None:
     listener = ProgressListener("127.0.0.1", 0.05, lambda _: None)
     listener.close()
-    with ProgressSender(listener.address, TASK) as reporter:
-        assert list(reporter.watch([BATCH])) == [BATCH]
+    with ProgressSender(listener.address, TASK) as progress_sender:
+        assert list(progress_sender.watch([BATCH])) == [BATCH]
 
 
 def test_task_does_not_wait_for_the_drivers_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,8 +64,8 @@ def test_task_does_not_wait_for_the_drivers_name(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(socket, "socket", Unresolved)
     address = ProgressAddress(host="driver", port=7, token="secret", interval_s=0.01)
-    with ProgressSender(address, TASK) as reporter:
-        list(reporter.watch([BATCH]))
+    with ProgressSender(address, TASK) as progress_sender:
+        list(progress_sender.watch([BATCH]))
     assert not resolved.is_set()
     resolved.set()
 
