@@ -54,11 +54,11 @@ class ReportListener(BatchListener):
         self._report.count_error(error)
 
     def on_replaced(
-        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_split: bool
+        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, split_size: int | None
     ) -> None:
         """Count a batch that was too large for the broker."""
         del batch, pieces
-        if is_split:
+        if split_size is not None:
             self._report.count_split()
 
     def on_sent(self, batch: ProducerBatch, node: Node, correlation_id: int, now: float) -> None:

@@ -80,9 +80,13 @@ class BatchListener:
         """Called when a rejected batch is replaced by other batches or by its remaining records."""
 
     def on_replaced(
-        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_split: bool
+        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, split_size: int | None
     ) -> None:
-        """Called when a batch is replaced by `pieces`: a split, or a corrected batch."""
+        """Called when a batch is replaced by `pieces`: a split, or a corrected batch.
+
+        `split_size` is the maximum size of the pieces before compression in bytes, or None for a
+        corrected batch.
+        """
 
     def on_failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Called when a batch will never be acknowledged."""

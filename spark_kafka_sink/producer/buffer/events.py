@@ -128,12 +128,17 @@ class ProducerEvents(BatchListener):
             log_event("fail", **_ids(batch), status=status, error=error, records=batch.records)
 
     def on_replaced(
-        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, is_split: bool
+        self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, split_size: int | None
     ) -> None:
         """Log that the batch was split, or replaced by a corrected batch."""
         if (log_event := self._debug.queue) is not None:
-            name = "split" if is_split else "correct"
-            log_event(name, **_ids(batch), into=",".join(piece.name for piece in pieces))
+            into = ",".join(piece.name for piece in pieces)
+            if split_size is None:
+                log_event("correct", **_ids(batch), into=into)
+            else:
+                log_event(
+                    "split", **_ids(batch), into=into, bytes=batch.raw_size, max_bytes=split_size
+                )
 
     def on_producer_id_received(self, identity: ProducerIdentity) -> None:
         """Log the producer id after an InitProducerId response."""

@@ -108,12 +108,12 @@ class BatchCompleter:
             self.outcome.fail(batch_failure.removed_partition_error(batch, remaining))
 
     def replace(
-        self, result: BatchResult, pieces: list[ProducerBatch], *, is_split: bool = False
+        self, result: BatchResult, pieces: list[ProducerBatch], *, split_size: int | None = None
     ) -> None:
-        """Retry a rejected batch as these pieces: a split, or a corrected batch."""
+        """Retry a rejected batch as these pieces: a split to a size, or a corrected batch."""
         state, batch, _ = result
         self.listeners.on_rejected(result.error)
-        self.listeners.on_replaced(batch, pieces, is_split=is_split)
+        self.listeners.on_replaced(batch, pieces, split_size=split_size)
         state.replace(batch, pieces)
         self.accumulator.replace(batch, pieces)
 

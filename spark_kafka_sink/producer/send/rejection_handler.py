@@ -115,7 +115,7 @@ class RejectionHandler:
     def split(self, result: BatchResult, size: int) -> None:
         """Send the batch again in batches of at most `size` bytes before compression."""
         pieces = split(result.batch, size, self.client.config.compression_level)
-        self.completer.replace(result, pieces, is_split=True)
+        self.completer.replace(result, pieces, split_size=size)
 
     def reject_unauthorized(self, topics: frozenset[str]) -> None:
         """Reject the waiting batches of topics that the metadata reports as unauthorized."""

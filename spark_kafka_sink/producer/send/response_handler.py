@@ -124,6 +124,19 @@ class ResponseHandler:
             self.completer.fail(batch, status_of(batch), name)
         self.outcome.fail(DeliveryError(error.message, kafka_error=name, hint=error.hint))
 
+    def apply_throttling(self, completion: Completion, now: float) -> None:
+        """Send nothing to the broker until the throttle time in its response has passed."""
+        pause_ms = completion.throttle_ms
+        if not pause_ms:
+            return
+        self.listeners.on_throttled(pause_ms)
+        self.breakers.on_throttled(now)
+        request, node_id = completion.request, completion.node.node_id
+        by_produce = request.api is ApiKey.PRODUCE
+        if not by_produce or request.version >= _CLIENT_THROTTLES_VERSION:
+            self.delivery_timeout.record_pause(node_id, now, pause_ms, by_produce=by_produce)
+            self.client.network.throttle(node_id, pause_ms / 1000, now)
+
     def _apply(self, result: BatchResult, completion: Completion, now: float) -> None:
         batch, code, step = result.batch, result.response.code, _COMPLETED
         if code != ErrorCode.none:
@@ -173,8 +186,6 @@ class ResponseHandler:
         if error := self.breakers.record(topic_partition, node_id, outcome, result.error, now):
             self.outcome.fail(error)
 
-    # The methods below retry batches.
-
     def _retry(self, result: BatchResult, action: BatchAction, now: float) -> None:
         state, batch, response = result
         if response.code in error_codes.FENCED:
@@ -191,16 +202,3 @@ class ResponseHandler:
         state.retry(batch, retry_at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
         batch.record_retry(max(response.code, 0), self.delivery_timeout.start_of(batch))
         self.listeners.on_retried(batch, result.error)
-
-    def apply_throttling(self, completion: Completion, now: float) -> None:
-        """Send nothing to the broker until the throttle time in its response has passed."""
-        pause_ms = completion.throttle_ms
-        if not pause_ms:
-            return
-        self.listeners.on_throttled(pause_ms)
-        self.breakers.on_throttled(now)
-        request, node_id = completion.request, completion.node.node_id
-        by_produce = request.api is ApiKey.PRODUCE
-        if not by_produce or request.version >= _CLIENT_THROTTLES_VERSION:
-            self.delivery_timeout.record_pause(node_id, now, pause_ms, by_produce=by_produce)
-            self.client.network.throttle(node_id, pause_ms / 1000, now)

@@ -89,6 +89,7 @@ def test_split_and_new_epoch_are_logged(caplog: pytest.LogCaptureFixture) -> Non
     logged = events(caplog)
     (split,) = named(logged, "queue", "split")
     assert split["into"] == f"{split['batch']}.0,{split['batch']}.1"
+    assert int(split["max_bytes"]) < int(split["bytes"]) <= 2_000
     (bump,) = named(logged, "eos", "bump_epoch")
     assert (bump["partition"], bump["epoch"]) == ("t-0", "1")
 
@@ -99,7 +100,7 @@ def test_corrected_batch_is_not_logged_as_split(caplog: pytest.LogCaptureFixture
         ProducerBatch(topic_partition, 0.0, 0, 0, label=label) for label in ((3,), (3, 0))
     )
     listener = ProducerEvents(contexts=[DebugContext.QUEUE])
-    listener.on_replaced(batch, [piece], is_split=False)
+    listener.on_replaced(batch, [piece], split_size=None)
     logged = events(caplog)
     assert not named(logged, "queue", "split")
     (corrected,) = named(logged, "queue", "correct")
