@@ -79,13 +79,13 @@ class ChunkEncoder:
 
     def _limits_of(self, names: _TargetNames) -> BatchLimits:
         """Return the limits, which are lower for topics known to accept less than batch.size."""
-        ceilings = self._client.batch_size_limits
-        if not ceilings:
+        learned = self._client.batch_size_limits
+        if not learned:
             return self._limits
         now, largest = self._client.clock.monotonic(), self._limits.size
         return replace(
             self._limits,
-            size_of_target=lambda target: ceilings.of(names[target].topic, now) or largest,
+            size_of_target=lambda target: learned.of(names[target].topic, now) or largest,
         )
 
 

@@ -59,7 +59,7 @@ def brokers(since_2_5: bool, partitions: int = 1) -> FakeCluster:
     return cluster
 
 
-def kept(_one: World) -> None:
+def kept(_: World) -> None:
     """Keep all producer state on the brokers."""
 
 

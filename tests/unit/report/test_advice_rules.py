@@ -31,6 +31,14 @@ SETTINGS = {
     "max.in.flight.requests.per.connection": "5",
 }
 BATCHES = 200
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+ERRORS = (("NOT_LEADER_OR_FOLLOWER", 4), ("REQUEST_TIMED_OUT", 16))
+NOT_READY = (("NOT_LEADER_OR_FOLLOWER", 100), ("UNKNOWN_TOPIC_ID", 50))
+MOVED = (("NOT_LEADER_OR_FOLLOWER", 2),)
+FULL_BUFFER: dict[str, Any] = {"closed_memory": 50, "buffer_waits": 9}
+BUFFER_WAITS: dict[str, Any] = {"buffer_wait": 5_000_000, "buffer_waits": 40}
+NO_CODEC, ZSTD = ("none", 1_000_000, 0), ("zstd", 300_000, 4_000_000)
 
 
 def times(seconds: float, count: int = BATCHES) -> Histogram:
@@ -40,11 +48,18 @@ def times(seconds: float, count: int = BATCHES) -> Histogram:
     return builder.build()
 
 
+SLOW_REQUESTS: dict[str, Any] = {"request_latency": times(0.2), "queue_latency": times(0.4)}
+NO_WAIT = times(0.005)
+
+
 def spread(value: float, count: int = BATCHES) -> Histogram:
     builder = HistogramBuilder()
     for _ in range(count):
         builder.add(int(value))
     return builder.build()
+
+
+LINGERED: dict[str, Any] = {"closed_full": 0, "closed_linger": BATCHES, "fill_time": spread(5_000)}
 
 
 def parts(*sizes: int) -> tuple[PartitionReport, ...]:
@@ -60,6 +75,16 @@ def parts(*sizes: int) -> tuple[PartitionReport, ...]:
         )
         for number, size in enumerate(sizes)
     )
+
+
+NEW_TOPIC = tuple(replace(part, first_offset=0) for part in parts(90_000_000, 90_000_000))
+TINY_TASKS: dict[str, Any] = {
+    "tasks": 1000,
+    "partitions": parts(1_000_000, 1_000_000),
+    "duration_sum_ms": 100_000,
+}
+SMALL_BATCHES: dict[str, Any] = {**LINGERED, "partitions": parts(200_000, 200_000)}
+OFFSETS = tuple(replace(partition, first_offset=7, last_offset=1006) for partition in parts(9, 9))
 
 
 def report(settings: dict[str, str] | None = None, **changes: Any) -> DeliveryReport:
@@ -144,10 +169,6 @@ def test_slow_tasks_with_few_rows_are_not_too_many() -> None:
     assert advise(report(tasks=24, duration_ms=18_000, **sizes)) == []
     quick = advise(report(tasks=24, duration_ms=2_000, **sizes))
     assert only(quick) == ("the number of tasks", Direction.LOWER)
-
-
-ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def arrow_batches_of(
@@ -270,21 +291,6 @@ def test_keyless_rows_are_not_skewed_by_keys() -> None:
     assert only(own) == ("the function of kafka.partitioner", Direction.CHECK)
 
 
-LINGERED: dict[str, Any] = {"closed_full": 0, "closed_linger": BATCHES, "fill_time": spread(5_000)}
-
-
-ERRORS = (("NOT_LEADER_OR_FOLLOWER", 4), ("REQUEST_TIMED_OUT", 16))
-FIRST = tuple(replace(part, first_offset=0) for part in parts(90_000_000, 90_000_000))
-NOT_READY = (("NOT_LEADER_OR_FOLLOWER", 100), ("UNKNOWN_TOPIC_ID", 50))
-FAR: dict[str, Any] = {"request_latency": times(0.2), "queue_latency": times(0.4)}
-ROOM: dict[str, Any] = {"closed_memory": 50, "buffer_waits": 9}
-WAITED: dict[str, Any] = {"buffer_wait": 5_000_000, "buffer_waits": 40}
-TINY: dict[str, Any] = {"tasks": 1000, "partitions": parts(1_000_000, 1_000_000)}
-TINY["duration_sum_ms"] = 100_000
-TRICKLE: dict[str, Any] = {**LINGERED, "partitions": parts(200_000, 200_000)}
-NONE_WAITS = times(0.005)
-
-
 def slowest(*partition_ids: int) -> tuple[TaskReport, ...]:
     return tuple(
         TaskReport(duration_ms=100, task=TaskAttempt(partition_id=partition))
@@ -306,10 +312,6 @@ def costs(*codecs: tuple[str, int, int]) -> tuple[CodecCost, ...]:
     )
 
 
-NO_CODEC, ZSTD = ("none", 1_000_000, 0), ("zstd", 300_000, 4_000_000)
-
-OFFSETS = tuple(replace(partition, first_offset=7, last_offset=1006) for partition in parts(9, 9))
-MOVED = (("NOT_LEADER_OR_FOLLOWER", 2),)
 CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[DeliveryReport]]] = {
     "one acknowledgement": (
         "the records",
@@ -323,7 +325,7 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
         Direction.CHECK,
         ("leaders changed during the write: 2 rejected batches",),
         report({"acks": "all"}, partitions=OFFSETS, errors=MOVED),
-        [report({"acks": "all"}, partitions=FIRST, errors=MOVED)],
+        [report({"acks": "all"}, partitions=NEW_TOPIC, errors=MOVED)],
     ),
     "a quota": (
         "the brokers' quota",
@@ -339,7 +341,7 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
         report(retries=20, errors=ERRORS),
         [
             report(retries=9, errors=ERRORS),
-            report(retries=150, errors=NOT_READY, partitions=FIRST),
+            report(retries=150, errors=NOT_READY, partitions=NEW_TOPIC),
             report(retries=20, errors=ERRORS, throttle_ms=5000),  # responses delayed by a quota
         ],
     ),
@@ -347,10 +349,10 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
         "when the topics are created",
         Direction.CHECK,
         ("150 times because a leader was not ready; 2 of 2 partitions started at offset 0",),
-        report(retries=150, errors=NOT_READY, partitions=FIRST),
+        report(retries=150, errors=NOT_READY, partitions=NEW_TOPIC),
         [
             report(retries=150, errors=NOT_READY),
-            report(retries=150, errors=ERRORS, partitions=FIRST),
+            report(retries=150, errors=ERRORS, partitions=NEW_TOPIC),
         ],
     ),
     "rejected for their size": (
@@ -386,24 +388,24 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
             "5 requests of 900,000 bytes to 1 broker in 200.0 ms",
             "22.50 MB/s; it sent 18.00",
         ),
-        report(**FAR),
+        report(**SLOW_REQUESTS),
         [
-            report({"linger.ms": "10"}, **FAR, closed_full=20, closed_linger=180),
-            report(**FAR, splits=20),  # they are already too large for the topic
+            report({"linger.ms": "10"}, **SLOW_REQUESTS, closed_full=20, closed_linger=180),
+            report(**SLOW_REQUESTS, splits=20),  # they are already too large for the topic
         ],
     ),
     "early batches on a long way": (
         "linger.ms",
         Direction.RAISE,
         ("5 requests of 900,000 bytes to 1 broker in 200.0 ms",),
-        report({"linger.ms": "10"}, **FAR, closed_full=20, closed_linger=180),
-        [report(**FAR)],
+        report({"linger.ms": "10"}, **SLOW_REQUESTS, closed_full=20, closed_linger=180),
+        [report(**SLOW_REQUESTS)],
     ),
     "one request on a long way": (
         "max.in.flight.requests.per.connection",
         Direction.RAISE,
         ("1 request of 900,000 bytes to 1 broker in 200.0 ms",),
-        report({"max.in.flight.requests.per.connection": "1"}, **FAR),
+        report({"max.in.flight.requests.per.connection": "1"}, **SLOW_REQUESTS),
         [
             report(
                 {"max.in.flight.requests.per.connection": "1"},
@@ -411,24 +413,24 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
                     replace(part, next_ack_seq=None)  # without idempotence it would reorder
                     for part in parts(90_000_000, 90_000_000)
                 ),
-                **FAR,
+                **SLOW_REQUESTS,
             ),
-            report(**FAR),
+            report(**SLOW_REQUESTS),
         ],
     ),
     "a buffer for all partitions": (
         "buffer.memory",
         Direction.RAISE,
         ("2 partitions x batch.size 1,048,576 = 2,097,152 bytes",),
-        report({"buffer.memory": "1500000"}, **ROOM),
+        report({"buffer.memory": "1500000"}, **FULL_BUFFER),
         [
-            report({"buffer.memory": "1500000"}, **ROOM, throttle_ms=5000),
+            report({"buffer.memory": "1500000"}, **FULL_BUFFER, throttle_ms=5000),
             report({"buffer.memory": "1500000"}, buffer_waits=9, closed_memory=1),
             # Without keys, one batch is open at a time.
             report(
                 {"buffer.memory": "1500000", "partitioner": "default"},
                 topics=rows_of("default")["topics"],
-                **ROOM,
+                **FULL_BUFFER,
             ),
         ],
     ),
@@ -450,11 +452,11 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
             "200 of 200 batches were sent after 5 ms with 2,000 of 1,048,576 bytes",
             "about 1,000",
         ),
-        report({"linger.ms": "5"}, **TRICKLE),
+        report({"linger.ms": "5"}, **SMALL_BATCHES),
         [
-            report({"linger.ms": "5"}, **TRICKLE, queue_latency=NONE_WAITS),  # a slow source
-            report({"linger.ms": "1000"}, **TRICKLE),
-            report({"linger.ms": "5", "partitioner": "round_robin"}, **TRICKLE),
+            report({"linger.ms": "5"}, **SMALL_BATCHES, queue_latency=NO_WAIT),  # a slow source
+            report({"linger.ms": "1000"}, **SMALL_BATCHES),
+            report({"linger.ms": "5", "partitioner": "round_robin"}, **SMALL_BATCHES),
         ],
     ),
     "slow brokers": (
@@ -490,11 +492,13 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
         "the default partitioner",
         Direction.SET,
         ("round_robin distributes the rows over 2 partitions",),
-        report({"partitioner": "round_robin"}, **TRICKLE),
+        report({"partitioner": "round_robin"}, **SMALL_BATCHES),
         [
-            report({"partitioner": "default"}, **TRICKLE),
+            report({"partitioner": "default"}, **SMALL_BATCHES),
             report({"partitioner": "round_robin"}),
-            report({"partitioner": "round_robin"}, **{**TRICKLE, "partitions": parts(400_000)}),
+            report(
+                {"partitioner": "round_robin"}, **{**SMALL_BATCHES, "partitions": parts(400_000)}
+            ),
         ],
     ),
     "tiny tasks": (
@@ -504,24 +508,24 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
             "1,000 tasks with 2,000 bytes and 100 ms each",
             "unless the computation of the rows needs that many tasks",
         ),
-        report(**TINY, slowest=slowest(*range(10))),
+        report(**TINY_TASKS, slowest=slowest(*range(10))),
         [
-            report(**{**TINY, "tasks": 10}),
+            report(**{**TINY_TASKS, "tasks": 10}),
             report(tasks=1000),
-            report(**TINY, duration_ms=1_000_000),
-            report(**TINY, slowest=slowest(0, 1, 0, 1, 1)),  # micro-batches of two tasks each
+            report(**TINY_TASKS, duration_ms=1_000_000),
+            report(**TINY_TASKS, slowest=slowest(0, 1, 0, 1, 1)),  # micro-batches of two tasks each
         ],
     ),
     "Kafka is slower than Spark": (
         "buffer.memory",
         Direction.CHECK,
         ("50% of the time, 40 times",),
-        report(**WAITED),
+        report(**BUFFER_WAITS),
         [
             report(buffer_wait=1_000_000, buffer_waits=4),
-            report(**WAITED, throttle_ms=5000),
-            report(**WAITED, retries=150, errors=NOT_READY, partitions=FIRST),
-            report({"buffer.memory": "3000"}, **WAITED),
+            report(**BUFFER_WAITS, throttle_ms=5000),
+            report(**BUFFER_WAITS, retries=150, errors=NOT_READY, partitions=NEW_TOPIC),
+            report({"buffer.memory": "3000"}, **BUFFER_WAITS),
         ],
     ),
     "measured Arrow batches": (

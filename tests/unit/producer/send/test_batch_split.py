@@ -115,18 +115,18 @@ def test_one_large_record_does_not_lower_the_limit(sim: World) -> None:
 
 
 def test_limit_is_lowered_and_raised() -> None:
-    ceilings = BatchSizeLimits()
-    assert not ceilings
-    assert ceilings.of("t", 5.0) is None
-    assert ceilings.record_rejected("t", HEADER_SIZE + 1_001, 10.0) == HEADER_SIZE + 501
-    assert ceilings.record_rejected("t", HEADER_SIZE + 1_001, 11.0) == HEADER_SIZE + 501
-    assert ceilings.record_rejected("t", HEADER_SIZE + 278, 12.0) == 200
-    assert ceilings
-    assert ceilings.of("u", 12.0) is None
-    assert ceilings.of("t", 12.0 + 0.9 * DOUBLED_AFTER_S) == 200
-    assert ceilings.of("t", 12.0 + 2.5 * DOUBLED_AFTER_S) == 800
-    assert ceilings.record_rejected("t", HEADER_SIZE + 678, 12.0 + 2.5 * DOUBLED_AFTER_S) == 400
-    assert (ceilings.of("t", 1e12) or 0) > 1 << 30
+    limits = BatchSizeLimits()
+    assert not limits
+    assert limits.of("t", 5.0) is None
+    assert limits.record_rejected("t", HEADER_SIZE + 1_001, 10.0) == HEADER_SIZE + 501
+    assert limits.record_rejected("t", HEADER_SIZE + 1_001, 11.0) == HEADER_SIZE + 501
+    assert limits.record_rejected("t", HEADER_SIZE + 278, 12.0) == 200
+    assert limits
+    assert limits.of("u", 12.0) is None
+    assert limits.of("t", 12.0 + 0.9 * DOUBLED_AFTER_S) == 200
+    assert limits.of("t", 12.0 + 2.5 * DOUBLED_AFTER_S) == 800
+    assert limits.record_rejected("t", HEADER_SIZE + 678, 12.0 + 2.5 * DOUBLED_AFTER_S) == 400
+    assert (limits.of("t", 1e12) or 0) > 1 << 30
 
 
 def _batch(codec: Codec) -> ProducerBatch:
@@ -160,22 +160,24 @@ def test_split_batches_contain_the_same_records(codec: Codec, size: int | None) 
     size = half(batch.raw_size) if size is None else size
     pieces = split(batch, size, None)
     assert len(pieces) >= 2
-    before, after = records_of(batch), [record for sim in pieces for record in records_of(sim)]
+    before, after = records_of(batch), [record for piece in pieces for record in records_of(piece)]
     assert [(r.key, r.value, r.headers, r.timestamp) for r in after] == [
         (r.key, r.value, r.headers, r.timestamp) for r in before
     ]
     assert header_lists(after).equals(header_lists(before))
-    assert all(sim.raw_size <= max(size, HEADER_SIZE + 8) or sim.records == 1 for sim in pieces)
+    assert all(
+        piece.raw_size <= max(size, HEADER_SIZE + 8) or piece.records == 1 for piece in pieces
+    )
     sequence = batch.sequence
-    for sim in pieces:
-        assert [record.offset for record in records_of(sim)] == list(range(sim.records))
-        assert sim.max_timestamp == max(record.timestamp for record in records_of(sim))
-        assert (sim.producer_id, sim.epoch, sim.sequence) == (7, 1, sequence)
-        assert sim.codec is (codec if sim.size < sim.raw_size else Codec.NONE)
-        assert sim.size <= sim.raw_size
-        sequence = sim.next_sequence
+    for piece in pieces:
+        assert [record.offset for record in records_of(piece)] == list(range(piece.records))
+        assert piece.max_timestamp == max(record.timestamp for record in records_of(piece))
+        assert (piece.producer_id, piece.epoch, piece.sequence) == (7, 1, sequence)
+        assert piece.codec is (codec if piece.size < piece.raw_size else Codec.NONE)
+        assert piece.size <= piece.raw_size
+        sequence = piece.next_sequence
     assert sequence == batch.next_sequence
-    assert size < 1_000 or any(sim.codec is codec for sim in pieces)
+    assert size < 1_000 or any(piece.codec is codec for piece in pieces)
 
 
 @pytest.mark.parametrize("records", [2, 3, 17])
@@ -186,7 +188,7 @@ def test_two_records_are_split(records: int) -> None:
         TopicPartition("t", 0), 0.0, Columns(value=pa.array(rows, pa.binary()), timestamps=stamps)
     )
     pieces = split(batch, half(batch.raw_size), None)
-    assert [record.value for sim in pieces for record in records_of(sim)] == rows
+    assert [record.value for piece in pieces for record in records_of(piece)] == rows
     assert len(pieces) >= 2
 
 
