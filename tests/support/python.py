@@ -6,7 +6,7 @@ from typing import Any
 
 
 def run_python(
-    *arguments: object, timeout_s: float | None = 600, **options: Any
+    *arguments: object, timeout_s: float | None = 300, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Return the ended process, whose output is text and whose input is empty."""
     ended: subprocess.CompletedProcess[str] = subprocess.run(

@@ -185,7 +185,7 @@ def _fenced(
 ) -> CommitOutcome:
     """Return the outcome of a batch whose transaction has ended.
 
-    Another client has ended it, or our EndTxn whose response was lost.
+    Another client has ended it, or this driver's EndTxn, whose response was lost.
     """
     state = recover_scope(
         scope_client, lambda decided: not decision_rules.is_same_batch(decided, write)

@@ -127,7 +127,7 @@ def _quoted(text: Any) -> str:
 
 def _without_plus(value: str) -> str:
     """Return a value whose exponents have no plus, which Wire's parser in registries rejects."""
-    return _TEXT_OR_EXPONENT.sub(lambda match: match[0] if match[0] != "e+" else "e", value)
+    return _TEXT_OR_EXPONENT.sub(lambda match: "e" if match[0] == "e+" else match[0], value)
 
 
 def _listed(options: Iterable[str]) -> str:

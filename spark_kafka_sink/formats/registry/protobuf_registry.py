@@ -99,7 +99,7 @@ class ProtobufRegistry:
 
         def schema_of(file: ProtoFile, text: str) -> Any:
             used = [references[name] for name in file.imports if name in references]
-            return self._library.Schema(text, "PROTOBUF", used)
+            return self._library.Schema(text, SCHEMA_TYPES[Format.PROTOBUF], used)
 
         for file, text in zip(imported, texts, strict=True):
             if file.name not in BUILT_IN:
@@ -253,7 +253,8 @@ def _comparable(file: ProtoFile) -> tuple[str, bytes]:
 
     Registries can print the members of a oneof after the other fields (Karapace).
     """
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # for this format
+    # Imported here because it needs Google's runtime.
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     descriptor = FileDescriptorProto.FromString(file.data)
     pending = [*descriptor.message_type]

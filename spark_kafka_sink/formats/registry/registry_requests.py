@@ -52,7 +52,7 @@ _HINTS: Final = {
 
 
 class RegistryRequests:
-    """Client of the registry.
+    """Sends requests to a schema registry.
 
     Args:
         config: address, login and TLS.
@@ -181,5 +181,5 @@ def _status(error: Exception) -> int | None:
 
 def printable(text: str) -> str:
     """Return the start of a text from the registry, on one line and without a full stop."""
-    printable = "".join(char if char.isprintable() else " " for char in text[:_MAX_MESSAGE_CHARS])
-    return printable.rstrip(". ")
+    line = "".join(char if char.isprintable() else " " for char in text[:_MAX_MESSAGE_CHARS])
+    return line.rstrip(". ")

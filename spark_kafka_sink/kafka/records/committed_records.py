@@ -7,7 +7,8 @@ KIP-98.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -39,15 +40,21 @@ class CommittedRecords:
     """
 
     def __init__(self, pending: Iterable[PendingTransaction] = ()) -> None:
-        self._pending = {transaction.producer_id: transaction for transaction in pending}
+        self._pending: dict[int, PendingTransaction] = {}
+        self._records: defaultdict[int, list[Record]] = defaultdict(list)
+        for transaction in pending:
+            self._pending[transaction.producer_id] = replace(transaction, records=())
+            self._records[transaction.producer_id].extend(transaction.records)
         self._committed: list[Record] = []
 
     @property
     def pending(self) -> tuple[PendingTransaction, ...]:
         """Transactions that are still open, sorted by first offset."""
-        return tuple(
-            sorted(self._pending.values(), key=lambda transaction: transaction.first_offset)
+        transactions = (
+            replace(transaction, records=tuple(self._records[producer_id]))
+            for producer_id, transaction in self._pending.items()
         )
+        return tuple(sorted(transactions, key=attrgetter("first_offset")))
 
     def take(self) -> tuple[Record, ...]:
         """Return the records that became committed since the last call, sorted by offset."""
@@ -63,21 +70,24 @@ class CommittedRecords:
         if header.is_control:
             self._end(batch, header)
             return
-        records = tuple(record for record in decode_batch(batch) if record.offset >= start)
+        records = (record for record in decode_batch(batch) if record.offset >= start)
         if not header.is_transactional:
             self._committed.extend(records)
             return
-        earlier = self._pending.get(header.producer_id)
-        self._pending[header.producer_id] = PendingTransaction(
-            producer_id=header.producer_id,
-            epoch=header.producer_epoch,
-            first_offset=header.base_offset if earlier is None else earlier.first_offset,
-            records=records if earlier is None else earlier.records + records,
+        self._records[header.producer_id].extend(records)
+        self._pending.setdefault(
+            header.producer_id,
+            PendingTransaction(
+                producer_id=header.producer_id,
+                epoch=header.producer_epoch,
+                first_offset=header.base_offset,
+            ),
         )
 
     def _end(self, batch: bytes | memoryview, header: BatchHeader) -> None:
         marker, pending = read_marker(batch, header), self._pending.pop(header.producer_id, None)
-        if pending is None or not pending.records:
+        records = self._records.pop(header.producer_id, [])
+        if pending is None or not records:
             return
         if marker is None:  # Compaction removes a marker only after its transaction's records.
             raise ProtocolError(
@@ -86,4 +96,4 @@ class CommittedRecords:
                 hint="Run the write again, which reads the topic from its start.",
             )
         if marker.is_commit:
-            self._committed.extend(pending.records)
+            self._committed.extend(records)

@@ -90,7 +90,8 @@ class ConsumerRecords(list[ConsumerRecord]):
 
     def to_spark(self, spark: Any) -> Any:
         """Return the records as a DataFrame of a SparkSession."""
-        # Spark accepts Arrow tables since 4.0.
+        # As rows, because Spark 3.5 accepts no Arrow table; times as numbers, because datetime
+        # cannot represent all of them.
         rows = [
             (*record[:5], _to_milliseconds(record.timestamp), record.headers or None)
             for record in self

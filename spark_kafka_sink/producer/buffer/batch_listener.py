@@ -55,7 +55,7 @@ class BatchListener:
         """Called when a Produce request with these batches is sent."""
 
     def on_sent(self, batch: ProducerBatch, node: Node, correlation_id: int, now: float) -> None:
-        """Called when a batch is sent to `node`; the id is 0 if the connection was lost."""
+        """Called when a batch is sent; `correlation_id` is 0 if the connection was lost."""
 
     def on_produce_response(self, completion: Completion) -> None:
         """Called after a Produce response, before the events of its batches."""

@@ -167,6 +167,7 @@ RESUMED: dict[str, tuple[CommitStatus, CommitStatus | type[TransactionError]]] =
 def test_resumed_driver_creates_no_duplicates(query: Writes, step: str) -> None:
     tasks = transactions_of(query.tasks("0"))
     results: list[CommitStatus | type[TransactionError]] = []
+    message = ""
 
     def overtake() -> None:
         results.append(query.committer.commit("0", query.tasks("0")).status)
@@ -177,7 +178,9 @@ def test_resumed_driver_creates_no_duplicates(query: Writes, step: str) -> None:
             results.append(outcome.status)
         except TransactionError as error:
             results.append(type(error))
+            message = error.message
     assert tuple(results) == RESUMED[step]
+    assert ("a newer driver of " in message) == (FencedError in results)
     assert query.committer.recover() == Done(query_id=QUERY, batch="0")
     query.committer.commit("1", query.tasks("1"))
     assert query.visible() == rows_of("0", "1")

@@ -21,7 +21,9 @@ def test_write_without_each_probe(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(SITE.format(removed=str(removed)))
     paths = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])
     environment = {**os.environ, "PYTHONPATH": paths}
-    done = run_python("-m", "tests.spark.support.probes_child", tmp_path, env=environment)
+    done = run_python(
+        "-m", "tests.spark.support.probes_child", tmp_path, env=environment, timeout_s=590
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     outcomes = dict(map(json.loads, done.stdout.splitlines()))
     assert outcomes == {

@@ -26,7 +26,9 @@ ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
 
 def test_missing_options_have_their_defaults() -> None:
-    producer = SinkConfig.parse(MINIMAL).producer
+    config = SinkConfig.parse(MINIMAL)
+    producer = config.producer
+    assert config == SinkConfig(producer=producer)
     assert {option.name: option.sink_default for option in DEVIATIONS} == {
         "batch.size": 1048576,
         "linger.ms": 50,
@@ -45,6 +47,10 @@ def test_missing_options_have_their_defaults() -> None:
     assert producer.partitioner is PartitionerName.DEFAULT
     assert (producer.max_batched_request_size, producer.client_id) == (4194304, "")
     assert producer.allow_auto_create_topics
+    assert (producer.partitioner_ignore_keys, producer.partitioner_function) == (False, None)
+    assert (producer.partitioner_adaptive_partitioning_enable, producer.debug) == (True, ())
+    assert not producer.enable_gapless_guarantee
+    assert (producer.batch_num_messages, producer.statistics_interval_ms) == (2147483647, 0)
 
 
 def test_every_option_can_be_set_in_any_case() -> None:

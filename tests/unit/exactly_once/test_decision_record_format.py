@@ -38,7 +38,7 @@ def test_format_of_version_1_is_stable() -> None:
     )
 
 
-def test_unnamed_partitions() -> None:
+def test_unlisted_partitions() -> None:
     (task,) = task_transactions(1, partitions=3)
     some = replace(task, partitions=task.partitions[:1], unlisted_partitions=2, unlisted_records=20)
     record = DecisionRecord.of(

@@ -15,7 +15,7 @@ DECIDED = Decided(query_id="q", batch="17", transactions=task_transactions(2, pa
 FIRST, SECOND = (transaction.transactional_id for transaction in DECIDED.transactions)
 
 
-def test_unnamed_partitions_are_counted() -> None:
+def test_unlisted_partitions_are_counted() -> None:
     first, second = DECIDED.transactions
     some = replace(
         second, partitions=second.partitions[:1], unlisted_partitions=1, unlisted_records=10

@@ -393,7 +393,7 @@ def test_response_during_a_step_is_an_error() -> None:
         list(connection.receive_data(authenticated(2), NOW))
 
 
-def test_other_transitions_are_rejected() -> None:
+def test_transitions_that_are_not_listed_are_rejected() -> None:
     assert set(NEXT_STATES) == set(ChannelState)
     connection = ConnectionProtocol("me")
     with pytest.raises(AssertionError):
