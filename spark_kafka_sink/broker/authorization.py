@@ -13,8 +13,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.handlers.request_context import REASON, NoFields
 from spark_kafka_sink.broker.required_operations import (
@@ -26,6 +24,7 @@ from spark_kafka_sink.broker.required_operations import (
 )
 from spark_kafka_sink.broker.security.denials import Denial
 from spark_kafka_sink.kafka.protocol.acl import ResourceType
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.faults import (
     Fault,
@@ -22,7 +20,7 @@ from spark_kafka_sink.broker.faults import (
 )
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.protocol.error_codes import UnknownErrorCode
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, UnknownErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

@@ -18,10 +18,9 @@ from random import Random
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
-from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.messages import build, read_response, request_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader

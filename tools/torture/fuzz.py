@@ -18,9 +18,10 @@ import atheris
 from crc32c import crc32c
 from kio.index import load_entity_schema
 from kio.schema.api_versions.v4 import response as api_versions
-from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
 from kio.static.primitive import i16, i32Timedelta
+
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.common.errors import ProtocolError

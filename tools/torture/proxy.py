@@ -16,9 +16,8 @@ from random import Random
 from threading import Event, Lock, Thread
 from typing import Any, TypeVar
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.messages import (
     build,
     read_request_header,

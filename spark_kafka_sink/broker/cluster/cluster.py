@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.cluster.dynamic_configs import DynamicConfigs
 from spark_kafka_sink.broker.cluster.elections import Elections
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
@@ -22,6 +20,7 @@ from spark_kafka_sink.broker.coordinator.transaction_coordinator import Transact
 from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.common.errors import KafkaProdError
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

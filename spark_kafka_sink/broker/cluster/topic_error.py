@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kio.schema.errors import ErrorCode
+    from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 
 class TopicError(Exception):

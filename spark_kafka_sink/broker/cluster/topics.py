@@ -12,14 +12,13 @@ import re
 from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.cluster.replica_placer import ReplicaPlacer
 from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.topic_config import ConfigLayer, TopicConfig, problem_with
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

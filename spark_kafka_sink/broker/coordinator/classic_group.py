@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.committed_offsets import GroupOffsets
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues

@@ -20,8 +20,6 @@ from dataclasses import dataclass, field, fields
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.coordinator import transaction_state
 from spark_kafka_sink.broker.coordinator.producer_id_manager import ProducerIdManager
 from spark_kafka_sink.broker.coordinator.transaction_state import (
@@ -30,6 +28,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
 )
 from spark_kafka_sink.broker.partition.log_validator import RejectedBatchError
 from spark_kafka_sink.broker.storage.journal import TRANSACTION, Journal
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker

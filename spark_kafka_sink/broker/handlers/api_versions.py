@@ -21,8 +21,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.handlers import (
     configs,
     consumer_groups,
@@ -38,6 +36,7 @@ from spark_kafka_sink.broker.handlers.request_context import (
     ServedApi,
 )
 from spark_kafka_sink.broker.kafka_releases import releases
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:

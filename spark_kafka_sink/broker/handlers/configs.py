@@ -26,8 +26,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker import topic_config
 from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
 from spark_kafka_sink.broker.cluster.topic_error import TopicError
@@ -35,6 +33,7 @@ from spark_kafka_sink.broker.cluster.topics import is_topic_name
 from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigSource, ConfigType, StartConfig
 from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -33,8 +33,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
@@ -42,6 +40,7 @@ from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, operations_
 from spark_kafka_sink.broker.handlers.request_context import HandlerResult, NoFields, RequestContext
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

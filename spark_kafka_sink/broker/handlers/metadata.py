@@ -29,13 +29,12 @@ import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext

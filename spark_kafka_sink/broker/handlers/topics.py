@@ -32,12 +32,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.request_shapes import name_of, unknown_topic
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext

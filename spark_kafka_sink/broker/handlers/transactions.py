@@ -45,7 +45,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import OFFSETS_PARTITION
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
@@ -59,6 +58,7 @@ from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
 from spark_kafka_sink.kafka.protocol import versions
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.codec import timestamp
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker

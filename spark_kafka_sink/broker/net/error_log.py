@@ -11,11 +11,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.handlers.request_context import REASON
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION
 from spark_kafka_sink.common.errors import ProtocolError
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

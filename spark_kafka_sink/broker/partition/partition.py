@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.partition import log_validator
 from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
 from spark_kafka_sink.broker.partition.producer_state import BatchMetadata, ProducerStateManager
 from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.control_batch import (
     EndTransactionMarker,

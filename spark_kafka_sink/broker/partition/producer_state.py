@@ -11,8 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from kio.schema.errors import ErrorCode
-
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import MAX_SEQUENCE, NO_SEQUENCE, BatchHeader
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from kio.schema import errors
+from kio.schema.errors import ErrorCode as ErrorCode  # noqa: PLC0414, TID251
 
-ErrorCode = errors.ErrorCode
 _NAMED = {int(code): code for code in ErrorCode}
 
 TOPIC_RECREATED: frozenset[int] = frozenset(

@@ -1,9 +1,9 @@
 """Raw requests for topics, cluster and configs."""
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tools.support.raw_client import RawClient
 

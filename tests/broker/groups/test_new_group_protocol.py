@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tools.support.java import command
 from tools.support.raw_client import RawClient

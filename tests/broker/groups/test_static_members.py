@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.pace import pace
 from tests.support.waiting import wait_until

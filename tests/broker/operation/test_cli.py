@@ -9,10 +9,10 @@ from itertools import chain
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.cli.broker import BrokerArguments
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.support.command_line import run
 from tests.broker.support.inspection import next_line

@@ -6,9 +6,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import (

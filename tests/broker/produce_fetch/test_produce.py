@@ -1,9 +1,9 @@
 """Raw Produce requests to a real Kafka and to the embedded broker."""
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.kafka.protocol.codec import optional_timestamp
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tools.support.raw_client import (

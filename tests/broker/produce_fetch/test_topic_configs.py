@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from kafka.record.memory_records import MemoryRecords
-from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import checksum
 from tools.support.raw_client import RawClient, batch, create, new_producer_id, produce

@@ -3,8 +3,7 @@
 from datetime import timedelta
 from typing import Any, cast
 
-from kio.schema.errors import ErrorCode
-
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import Record, decode_batch

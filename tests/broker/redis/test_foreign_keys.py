@@ -5,13 +5,13 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.redis.redis_connection import WAITS_FIELD, RedisConnection
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tests.broker.redis.killed_broker import kill_at, until_killed
 from tests.broker.redis.reading import entries
 from tests.broker.support.inspection import create_code, topic_in

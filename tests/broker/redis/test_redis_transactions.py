@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tests.broker.support.inspection import log_in, topic_in
 from tests.broker.support.redis_server import RedisServer
 from tests.broker.transactions.confluent import SECONDS, transactional, values

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import authenticate, handshake, log_in, plain
 from tools.support.raw_client import RawClient, batch, produce, produce_values

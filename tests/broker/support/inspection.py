@@ -2,11 +2,10 @@
 
 import subprocess
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tools.support.raw_client import TIMEOUT, RawClient
 

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 import crc32c
-from kio.schema.errors import ErrorCode
 
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.transactions.views import Step, Views
 from tests.support.waiting import retry

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from kio.schema.errors import ErrorCode
-
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tools.compat.scenarios.world import OWN, Action, Scenario, World, action, asks
 

@@ -11,10 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 from uuid import UUID
 
-from kio.schema.errors import ErrorCode
-
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import FarTime
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import (
     CRC_OFFSET,

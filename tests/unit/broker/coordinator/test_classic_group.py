@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator.classic_group import (
     ClassicGroup,
@@ -12,6 +11,7 @@ from spark_kafka_sink.broker.coordinator.classic_group import (
     JoinRequest,
 )
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 
 def joining(member_id: str = "", **changes: Any) -> JoinRequest:

@@ -4,7 +4,6 @@ from itertools import count
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.coordinator import transaction_state as transitions
 from spark_kafka_sink.broker.coordinator.transaction_state import (
@@ -14,6 +13,7 @@ from spark_kafka_sink.broker.coordinator.transaction_state import (
     ProducerIdAndEpoch,
     TransactionMetadata,
 )
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 

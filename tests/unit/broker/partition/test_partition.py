@@ -7,7 +7,6 @@ import crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kio.schema.errors import ErrorCode
 
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
@@ -19,6 +18,7 @@ from spark_kafka_sink.broker.partition.partition_transactions import PartitionTr
 from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, TopicConfig
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.compression import compress
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader

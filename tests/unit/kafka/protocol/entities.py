@@ -12,8 +12,9 @@ from typing import Any, TypeVar, cast, get_args, get_origin
 
 from hypothesis import strategies as st
 from kio.index import load_entity_schema
-from kio.schema.errors import ErrorCode
 from kio.schema.index import schema_name_map
+
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 MESSAGES: dict[str, list[type[Any]]] = {
     name: [

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v17 import response as fetch
 from kio.schema.metadata.v12 import response as metadata
 from kio.schema.produce.v9 import response as produce
@@ -20,7 +19,7 @@ from kio.serial import entity_writer
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import decode, encode, milliseconds, timestamp
-from spark_kafka_sink.kafka.protocol.error_codes import UnknownErrorCode
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, UnknownErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 from tests.unit.kafka.protocol.entities import MESSAGES, entities, entity_of
 

@@ -11,7 +11,6 @@ import kio.schema
 import pytest
 from kio.schema.api_versions.v0 import ApiVersionsRequest as ApiVersionsRequestV0
 from kio.schema.api_versions.v4 import ApiVersionsRequest, ApiVersionsResponse
-from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v17 import response as fetch
 from kio.schema.heartbeat.v3 import HeartbeatResponse as HeartbeatResponseV3
 from kio.schema.heartbeat.v4 import HeartbeatRequest, HeartbeatResponse
@@ -21,6 +20,7 @@ from kio.schema.metadata.v13 import response as metadata_v13
 import spark_kafka_sink
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import decode, encode
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.frame import MIN_BUFFER_SIZE, RecordBuffers
 from spark_kafka_sink.kafka.protocol.messages import (
     build,
