@@ -26,6 +26,8 @@ _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "float": (int, float),
     "double": (int, float),
 }
+_NON_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+"""Defaults of floating-point types as Java prints them, because JSON has no such numbers."""
 _STRUCTS: Final = {"boolean": "<?", "float": "<f", "double": "<d"}
 
 
@@ -79,6 +81,8 @@ def _encode_string(value: bytes) -> bytes:
 
 def _encode_scalar(schema: AvroSchema, value: Any) -> bytes:
     kind = schema.kind
+    if kind in ("float", "double") and value in _NON_FINITE:
+        value = float(value)
     if type(value) not in _JSON_TYPES.get(kind, (str,)):
         raise TypeError
     if not _has_meaning(schema, value):

@@ -249,19 +249,25 @@ class ProtobufRegistry:
 
 
 def _comparable(file: ProtoFile) -> tuple[str, bytes]:
-    """Return a file's name, and its descriptor with the fields in the order of their numbers.
+    """Return a file's name, and its descriptor in an order that registries do not change.
 
-    Registries can print the members of a oneof after the other fields (Karapace).
+    Karapace prints the members of a oneof and nested messages after the other fields, and public
+    imports after others. The order of messages, which records refer to, is compared.
     """
     # Imported here because it needs Google's runtime.
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     descriptor = FileDescriptorProto.FromString(file.data)
+    public = {descriptor.dependency[number] for number in descriptor.public_dependency}
+    imports = sorted(descriptor.dependency, key=lambda name: (name in public, name))
+    descriptor.dependency[:] = imports
+    descriptor.public_dependency[:] = range(len(imports) - len(public), len(imports))
     pending = [*descriptor.message_type]
     while pending:
         message = pending.pop()
         pending.extend(message.nested_type)
         message.field.sort(key=attrgetter("number"))
+        message.nested_type.sort(key=attrgetter("options.map_entry"))
     return file.name, descriptor.SerializeToString(deterministic=True)
 
 

@@ -136,7 +136,7 @@ def _with_settings(spec: EncoderSpec, zone: str, ignores_nulls: str | None) -> E
     """Return the spec with settings of the Spark session, which are unknown on the driver."""
     writes_nulls = spec.writes_nulls
     if writes_nulls is None:
-        writes_nulls = (ignores_nulls or "true").lower() == "false"
+        writes_nulls = (ignores_nulls or "true").strip().lower() == "false"
     return replace(spec, zone=zone, writes_nulls=writes_nulls)
 
 

@@ -186,24 +186,46 @@ def test_registered_file_is_found_with_another_release_of_an_import(
 
 
 @pytest.mark.parametrize("is_registered", ["false", "true"])
-@pytest.mark.parametrize("members", ["P p = 2; int32 n = 3;", "int32 n = 3; P p = 2;"])
-def test_registered_file_is_found_with_another_order_of_fields(
+@pytest.mark.parametrize(
+    ("job_text", "stored"),
+    [
+        (
+            "message M { oneof o { P p = 2; int32 n = 3; } string id = 1; }",
+            "message M { string id = 1; oneof o { P p = 2; int32 n = 3; } }",
+        ),
+        (
+            "message M { oneof o { int32 n = 3; P p = 2; } string id = 1; }",
+            "message M { string id = 1; oneof o { int32 n = 3; P p = 2; } }",
+        ),
+        (
+            "message M { message N { P p = 1; } map<string, P> m = 2; string id = 1; }",
+            "message M { map<string, P> m = 2; string id = 1; message N { P p = 1; } }",
+        ),
+        (
+            'import "google/protobuf/any.proto"; message M { string id = 1; P p = 2; }',
+            "message M { string id = 1; P p = 2; }",
+        ),
+    ],
+    ids=["oneof", "oneof by number", "nested message", "public import"],
+)
+def test_registered_file_is_found_with_another_order(
     broker: EmbeddedBroker,
     registry: SmallRegistry,
     tmp_path: Path,
-    members: str,
+    job_text: str,
+    stored: str,
     is_registered: str,
 ) -> None:
-    """Karapace stores the members of a oneof after the other fields."""
+    """The order in which Karapace stores the members of oneofs, messages and imports."""
     start, text = 'syntax = "proto3"; ', "message P { string x = 1; }"
-    head = f'{start}import "p.proto"; message M {{ message N {{}} '
-    oneof = f"oneof o {{ {members} }} "
+    head = f'{start}import public "p.proto"; '
     (tmp_path / "p.proto").write_text(start + text)
-    (tmp_path / "m.proto").write_text(f"{head}{oneof}string id = 1; N last = 4; }}")
+    (tmp_path / "m.proto").write_text(head + job_text)
     registry.put("ci-p", start + text, "PROTOBUF")
     references = [{"name": "p.proto", "subject": "ci-p", "version": 1}]
-    stored = f"{head}N last = 4; string id = 1; {oneof}}}"
-    expected = registry.put("events-value", stored, "PROTOBUF", references=references)
+    if "any.proto" in job_text:
+        head = f'{start}import "google/protobuf/any.proto"; import public "p.proto"; '
+    expected = registry.put("events-value", head + stored, "PROTOBUF", references=references)
     options = {
         **PROTOBUF,
         "schema.registry.url": registry.url,

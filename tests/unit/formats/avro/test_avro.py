@@ -80,6 +80,15 @@ def test_fields_are_matched_by_name_and_filled_with_defaults() -> None:
     assert values == [{"a": "x", "b": 1, **filled}, {"a": "y", "b": None, **filled}]
 
 
+@pytest.mark.parametrize("type_", ["float", "double", ["float", "null"]])
+@pytest.mark.parametrize("default", ["NaN", "Infinity", "-Infinity"])
+def test_default_that_json_numbers_cannot_represent(default: str, type_: Any) -> None:
+    """Java prints such a default as text."""
+    schema = record(("a", "int"), {"name": "f", "type": type_, "default": default})
+    (data,) = encode(pa.array([{"a": 1}]), schema)
+    assert repr(read(schema, data)["f"]) == repr(float(default))
+
+
 @pytest.mark.parametrize(
     ("type_", "values", "schema", "expected"),
     [
@@ -286,6 +295,10 @@ UNTYPED: list[Any] = [{}, {"name": "string"}, {"type": {}}, None, 5, [None], [{}
         (
             '{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":"1"}]}',
             'the default "1" of `a` does not fit the type int',
+        ),
+        (
+            '{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":"NaN"}]}',
+            'the default "NaN" of `a` does not fit the type int',
         ),
         (
             '{"type":"record","name":"R","fields":[{"name":"a","type":"float","default":1e39}]}',
