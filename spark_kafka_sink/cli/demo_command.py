@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from spark_kafka_sink.cli import kafka_options
-from spark_kafka_sink.cli.demo.run import BOOTSTRAP_OPTION, DemoOptions, run_demo
+from spark_kafka_sink.cli.demo.run import DemoOptions, run_demo
+from spark_kafka_sink.config.config_builder import BOOTSTRAP_OPTION
 from spark_kafka_sink.config.sink_config import ProducerConfig
 
 

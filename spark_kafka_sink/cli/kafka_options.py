@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 import typer
 
 from spark_kafka_sink.broker.common_settings import HELP
-from spark_kafka_sink.cli.demo.run import BOOTSTRAP_OPTION
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.logs import quiet_log, warn_once
 from spark_kafka_sink.common.similar_names import nearest
 from spark_kafka_sink.common.text import shown_name
+from spark_kafka_sink.config.config_builder import BOOTSTRAP_OPTION
 from spark_kafka_sink.config.option_definition import PREFIX
 from spark_kafka_sink.config.option_names import (
     KNOWN_NAMES,

@@ -109,9 +109,8 @@ class Secret:
                 f"option {self.option} refers to {shown_variable(name)}, which is not set on "
                 f"{socket.gethostname()}",
                 hint="On a cluster, spark.executorEnv sets it for the executors. For the driver "
-                "(and in local mode, for everything), it must be set before Spark's JVM "
-                "starts. Or use "
-                "file:PATH.",
+                "(and in local mode, for everything), it must be set before Spark's JVM starts. Or "
+                "use file:PATH.",
             )
         return value
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import SecurityProtocol
 
 BOOTSTRAP = "bootstrap.servers"
+BOOTSTRAP_OPTION = PREFIX + BOOTSTRAP
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _LEVEL_OPTIONS = {
     enums.Codec.GZIP: "compression.gzip.level",
@@ -77,8 +78,8 @@ def _producer_fields(
     merged = {**profile, **user_options}
     if BOOTSTRAP not in merged:
         raise ConfigError(
-            f"option {PREFIX}{BOOTSTRAP} is required",
-            hint=f'Add .option("{PREFIX}{BOOTSTRAP}", "host:9092").',
+            f"option {BOOTSTRAP_OPTION} is required",
+            hint=f'Add .option("{BOOTSTRAP_OPTION}", "host:9092").',
         )
     values = apply_rules(
         option_parser.parse_values(option_tables.PRODUCER_OPTIONS, merged, PREFIX),
@@ -108,7 +109,7 @@ def _check_address_protocols(text: str, protocol: SecurityProtocol) -> None:
     others = sorted(secured_protocols(text) - {protocol.value})
     if others:
         raise ConfigError(
-            f"option {PREFIX}{BOOTSTRAP} uses the protocol {others[0]}, but "
+            f"option {BOOTSTRAP_OPTION} uses the protocol {others[0]}, but "
             f"{PREFIX}security.protocol is {protocol.value}",
             hint=f"Set {PREFIX}security.protocol={others[0]}, or use host:port without a protocol.",
         )

@@ -92,9 +92,8 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
             _STEP,
             errors.BrokerUnavailableError(
                 f"a partition of topic {name} has {facts.in_sync} of "
-                f"{plural(facts.replicas, 'replica')} in sync, but "
-                f"{MIN_IN_SYNC}={min_in_sync}: its leader accepts no batches with acks=all until "
-                f"more replicas have caught up",
+                f"{plural(facts.replicas, 'replica')} in sync, but {MIN_IN_SYNC}={min_in_sync}: "
+                "its leader accepts no batches with acks=all until more replicas have caught up",
                 topic=name,
                 kafka_error=code,
                 hint="Check which brokers are down or lagging.",

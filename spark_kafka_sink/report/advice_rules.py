@@ -424,9 +424,8 @@ def skew(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting=partition_source,
         direction=Direction.CHECK,
-        evidence=f"{partition_name(*partition.key)} got "
-        f"{partition.bytes_uncompressed / MB:,.1f} MB, {excess:,.1f} times the mean of its topic's "
-        "partitions",
+        evidence=f"{partition_name(*partition.key)} got {partition.bytes_uncompressed / MB:,.1f} "
+        f"MB, {excess:,.1f} times the mean of its topic's partitions",
         conclusion="one partition gets most of the data and determines how long the write takes",
     )
 

@@ -51,9 +51,8 @@ def test_importing_the_package_is_cheap() -> None:
 
 def test_errors_and_the_broker_are_loaded_without_spark() -> None:
     code = (
-        "import sys; from spark_kafka_sink import ConfigError; "
-        f"assert not {HEAVY} & set(sys.modules); "
-        "from spark_kafka_sink import DeliveryReport, EmbeddedBroker; "
+        f"import sys; from spark_kafka_sink import ConfigError; assert not {HEAVY} & "
+        "set(sys.modules); from spark_kafka_sink import DeliveryReport, EmbeddedBroker; "
         "print('pyspark' in sys.modules)"
     )
     assert run(code) == "False\n"
@@ -61,10 +60,9 @@ def test_errors_and_the_broker_are_loaded_without_spark() -> None:
 
 def test_plain_write_does_not_load_cryptography() -> None:
     code = (
-        "import sys, spark_kafka_sink.spark.datasource; "
-        "import spark_kafka_sink.spark.writers.task_writer; "
-        "from spark_kafka_sink.kafka.client.client import Client; "
-        "from spark_kafka_sink.config.sink_config import ProducerConfig; "
+        "import sys, spark_kafka_sink.spark.datasource; import "
+        "spark_kafka_sink.spark.writers.task_writer; from spark_kafka_sink.kafka.client.client "
+        "import Client; from spark_kafka_sink.config.sink_config import ProducerConfig; "
         "Client(ProducerConfig.parse({'kafka.bootstrap.servers': 'h:9092'})).close(); "
         "print({'cryptography', 'spark_kafka_sink.kafka.security.tls'} & set(sys.modules))"
     )
@@ -131,10 +129,9 @@ def test_planning_worker_queries_brokers_without_records_and_transactions() -> N
 
 def test_task_loads_only_the_libraries_that_it_uses() -> None:
     code = (
-        "import spark_kafka_sink.spark.writers.task_writer; "
-        "import spark_kafka_sink.spark.rows.rows_from_arrow, spark_kafka_sink.producer.session; "
-        "from spark_kafka_sink.kafka.client.channel.transport import resolve; "
-        "resolve('localhost', 9092)"
+        "import spark_kafka_sink.spark.writers.task_writer; import "
+        "spark_kafka_sink.spark.rows.rows_from_arrow, spark_kafka_sink.producer.session; from "
+        "spark_kafka_sink.kafka.client.channel.transport import resolve; resolve('localhost', 9092)"
     )
     libraries = {"cramjam", "lz4", "zstandard", "cryptography", "encodings.idna", "pandas"}
     logins = {"spark_kafka_sink.config.security.sasl"}
@@ -144,10 +141,9 @@ def test_task_loads_only_the_libraries_that_it_uses() -> None:
 def test_committing_worker_loads_no_arrow(pyspark: set[str]) -> None:
     pickled = run(f"import pickle; {PLAN}; print(pickle.dumps(writer).hex())").strip()
     code = (
-        f"import pickle; writer = pickle.loads(bytes.fromhex('{pickled}')); "
-        "from spark_kafka_sink import DeliveryReport; "
-        "from spark_kafka_sink.spark.writers.commit_messages import CommitMessage; "
-        "writer.commit([CommitMessage(DeliveryReport())])"
+        f"import pickle; writer = pickle.loads(bytes.fromhex('{pickled}')); from spark_kafka_sink "
+        "import DeliveryReport; from spark_kafka_sink.spark.writers.commit_messages import "
+        "CommitMessage; writer.commit([CommitMessage(DeliveryReport())])"
     )
     assert loaded(code) & (HEAVY | PRODUCING) == pyspark
 

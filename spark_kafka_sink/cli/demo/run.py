@@ -24,8 +24,7 @@ from spark_kafka_sink.cli.demo.checks import CheckResult, check, check_report
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.config.config_builder import BOOTSTRAP
-from spark_kafka_sink.config.option_definition import PREFIX
+from spark_kafka_sink.config.config_builder import BOOTSTRAP_OPTION
 from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 
 MIN_JAVA = 17
 NEEDED = f"Java {MIN_JAVA} or newer is needed to run Spark: install a JRE and put java on the PATH"
-BOOTSTRAP_OPTION = PREFIX + BOOTSTRAP
 POLL_INTERVAL_S = 0.2
 LINES_SHOWN = 40
 PIPE_WIDTH = 120

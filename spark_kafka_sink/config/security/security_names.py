@@ -113,9 +113,8 @@ _PLACEMENT_HINTS = {
     SecretKind.PRIVATE_KEY: "Set a private key with kafka.ssl.keystore.key; options that "
     "end with location take the path of a file.",
     SecretKind.PEM: "Set trusted certificates with kafka.ssl.truststore.certificates, and the "
-    "client's certificate with kafka.ssl.keystore.certificate.chain; options that "
-    "end with location take the "
-    "path of a file.",
+    "client's certificate with kafka.ssl.keystore.certificate.chain; options that end with "
+    "location take the path of a file.",
     SecretKind.LOGIN: "Set a login with kafka.sasl.jaas.config.",
 }
 

@@ -199,9 +199,8 @@ def _unfinished(scope_client: ScopeClient, decided: DecidedBatch, error: KafkaPr
     reason = str(error).removesuffix(".")  # Hints end with a full stop.
     return (
         f"{scope_client.scope} was decided but could not be finished: {reason}. Its transactions "
-        f"{listed(names, _MAX_LISTED)} block read_committed readers, and their "
-        "rows are lost if they time out. To retry, write another batch with this "
-        "transactionalIdPrefix, or run `kafkaprod transactions commit --prefix "
-        f"{scope_client.scope.prefix} --bootstrap-servers {servers}`; `kafkaprod transactions "
-        "list` shows open transactions"
+        f"{listed(names, _MAX_LISTED)} block read_committed readers, and their rows are lost if "
+        "they time out. To retry, write another batch with this transactionalIdPrefix, or run "
+        f"`kafkaprod transactions commit --prefix {scope_client.scope.prefix} --bootstrap-servers "
+        f"{servers}`; `kafkaprod transactions list` shows open transactions"
     )

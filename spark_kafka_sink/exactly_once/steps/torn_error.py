@@ -56,9 +56,8 @@ def _continue_hint(scope: Scope) -> str:
     if scope.kind is ScopeKind.RUN:
         return ""
     command = (
-        f"Then `kafkaprod transactions commit --bootstrap-servers host:port "
-        f"--prefix {scope.prefix} --accept-loss "
-        f"'{driver_transactional_id(scope)}'`"
+        "Then `kafkaprod transactions commit --bootstrap-servers host:port --prefix "
+        f"{scope.prefix} --accept-loss '{driver_transactional_id(scope)}'`"
     )
     if scope.kind is ScopeKind.BATCH:
         return f"{command} marks the batch as written. "

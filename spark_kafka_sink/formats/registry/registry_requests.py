@@ -1,4 +1,7 @@
-"""Requests to a schema registry through Confluent's client, with errors that say what to do."""
+"""Requests to a schema registry through Confluent's client, with errors that say what to do.
+
+The client repeats failed requests and caches responses; see `registry_client_settings`.
+"""
 
 from __future__ import annotations
 

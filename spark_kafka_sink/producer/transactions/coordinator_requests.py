@@ -54,8 +54,7 @@ _MESSAGES: Mapping[int, str] = {
 }
 _HINTS: Mapping[int, str] = {
     ErrorCode.invalid_transaction_timeout: "Set transaction.timeout.ms to at most the brokers' "
-    "transaction.max.timeout.ms (15 minutes by default), or "
-    "raise that setting on every broker.",
+    "transaction.max.timeout.ms (15 minutes by default), or raise that setting on every broker.",
     ErrorCode.unsupported_version: "Exactly-once needs Apache Kafka 2.1 or later, or a compatible "
     "broker.",
 }
@@ -279,8 +278,7 @@ def _two_phase(connection: ConnectionProtocol) -> int:
             kafka_error=error.kafka_error,
             hint="It needs unstable.api.versions.enable=true and "
             "transaction.two.phase.commit.enable=true on every broker (Kafka 4.2 or later); "
-            "without twoPhaseCommit, brokers abort transactions after "
-            "transaction.max.timeout.ms.",
+            "without twoPhaseCommit, brokers abort transactions after transaction.max.timeout.ms.",
         ) from error
 
 

@@ -210,9 +210,8 @@ def test_rows_that_need_no_other_batch_settings(rows: int, row_bytes: int, max_b
 
 def test_advice_is_one_readable_line() -> None:
     assert str(advise(report({"client.id": "etl"}, throttle_ms=2000))[0]) == (
-        "check the brokers' quota: a quota of client.id etl or its user slows the write; "
-        "raise it, or send fewer bytes (kafka.compression.type) (throttled 2,000 ms, 20% of the "
-        "time)"
+        "check the brokers' quota: a quota of client.id etl or its user slows the write; raise it, "
+        "or send fewer bytes (kafka.compression.type) (throttled 2,000 ms, 20% of the time)"
     )
 
 

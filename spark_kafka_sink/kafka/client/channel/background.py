@@ -1,7 +1,8 @@
 """Run blocking calls outside the sender thread: name lookups, login steps, reading of TLS stores.
 
-Each call has its own daemon thread. In a thread pool, a few hanging calls would block all other
-calls, and the pool's threads would prevent the process from exiting.
+Each running call has its own daemon thread; a limit queues further calls. In a thread pool, a few
+hanging calls would block all other calls, and the pool's threads would prevent the process from
+exiting.
 """
 
 from __future__ import annotations

@@ -46,8 +46,7 @@ def region_of(login: MskIamLogin, host: str) -> str:
         raise ConfigError(
             f"the AWS region of the broker {host} is unknown",
             hint="The broker's name does not contain the region: set AWS_REGION in the environment "
-            "of the driver and, "
-            "with spark.executorEnv.AWS_REGION, of the executors.",
+            "of the driver and, with spark.executorEnv.AWS_REGION, of the executors.",
         )
     return region
 

@@ -50,9 +50,8 @@ def test_tasks_are_summed() -> None:
     assert (progress.rows, progress.persisted, progress.running, progress.ended) == (250, 150, 2, 0)
     assert progress.rate == 75.0
     assert str(progress) == (
-        "2 s: 150 records acknowledged, 75/s, 2.0 MB; tasks: 2 running, 0 ended; "
-        "1 waits for rows from Spark; 1 waits for buffer memory, because Kafka is slower than "
-        "Spark"
+        "2 s: 150 records acknowledged, 75/s, 2.0 MB; tasks: 2 running, 0 ended; 1 waits for rows "
+        "from Spark; 1 waits for buffer memory, because Kafka is slower than Spark"
     )
 
 
