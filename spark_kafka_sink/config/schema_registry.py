@@ -377,7 +377,7 @@ def _bearer(values: Mapping[str, Any], user_options: Mapping[str, str]) -> Beare
 def _missing(option: str) -> ConfigError:
     return ConfigError(
         f"option {option} is required by bearer.auth.credentials.source",
-        hint="env:NAME and file:PATH keep secrets out of the options.",
+        hint=f'Add .option("{option}", ...); env:NAME and file:PATH keep secrets out of options.',
     )
 
 

@@ -42,7 +42,7 @@ def rejection_error(
 def _differences(state: Done, write: BatchWrite) -> str:
     """Describe the rows and topics of the written batch, and of the batch to write."""
     text = ""
-    if None not in {write.rows, state.rows}:
+    if None not in {write.rows, state.rows} and write.rows != state.rows:
         text += f" with {plural(state.rows or 0, 'row')}, but now has {write.rows:,}"
     if write.topics is not None and state.topics != write.topics:
         text += f", for topics {_topics(state.topics)}, now for {_topics(write.topics)}"
