@@ -137,10 +137,21 @@ def test_documents_with_the_same_id_are_found_by_name() -> None:
             compile_check(main, pa.struct([(name, pa.bool_())]), references)
 
 
-@pytest.mark.parametrize("name", ["classpath:///t.json", "s3:///a/t.json", "t.json?", "x:t.json"])
-def test_pointers_into_documents_with_unusual_names(name: str) -> None:
-    main = json.dumps({"properties": {"v": {"$ref": f"{name}#/definitions/v"}}})
-    references = JsonReferences.of_main((name, json.dumps(_leaf("integer")[0])))
+@pytest.mark.parametrize("fragment", ["", "#/definitions/v"])
+@pytest.mark.parametrize("id_", ["", "t.json", "Leaf", "./q.json", "../q.json", "/a/q.json", "x:q"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("classpath:///t.json", "classpath:/a/t.json", "s3:///a/t.json", "t.json?", "x:t.json"),
+        *("urn:com:t", "tag:t.org,2020:t", "kafka://h/t", "mailto:t@h"),
+    ],
+)
+def test_documents_with_unusual_names(name: str, id_: str, fragment: str) -> None:
+    draft = {"$schema": next(iter(DRAFTS))}
+    main = json.dumps(draft | {"properties": {"v": {"$ref": f"{name}{fragment}"}}})
+    leaf = {**draft, "type": "integer", "definitions": {"v": {"type": "integer"}}}
+    text = json.dumps(leaf | ({"$id": id_} if id_ else {}))
+    references = JsonReferences.of_main((name, text))
     compile_check(main, pa.struct([("v", pa.int64())]), references)
     with pytest.raises(ColumnError):
         compile_check(main, pa.struct([("v", pa.string())]), references)

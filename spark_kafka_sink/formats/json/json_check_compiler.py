@@ -87,7 +87,7 @@ def _match_draft(
         ColumnError: the column contradicts the schema.
         ConfigError: a reference is missing or endless, or the draft is not supported.
     """
-    from referencing.exceptions import Unresolvable
+    from referencing.exceptions import NoSuchResource, Unresolvable, Unretrievable
 
     try:
         reference_uris, resolver = create_resolver(draft, documents, references.links)
@@ -95,7 +95,7 @@ def _match_draft(
             create_validator_class(draft, reference_uris)(documents[MAIN], _resolver=resolver),
             column,
         )
-    except Unresolvable as error:
+    except (NoSuchResource, Unresolvable, Unretrievable) as error:
         raise ConfigError(
             f"the JSON Schema has the reference {_reference_text(error)!r}, which is not in the "
             "schema",

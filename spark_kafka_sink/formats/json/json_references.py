@@ -103,7 +103,7 @@ class _Documents:
         if self.numbers.setdefault(uri, number) != number:
             uri = f"{uri}?{number}"
             self.numbers[uri] = number
-        base = urljoin(uri, self.ids[number])
+        base = _absolute(uri, self.ids[number])
         self.bases[number] = base if self.numbers.setdefault(base, number) == number else uri
 
     def retrieve(self, uri: str) -> Any:

@@ -371,6 +371,18 @@ def test_references_by_name_and_by_id(
         assert errors_of(ARRAY, schema, others).rows.tolist() == [1]
 
 
+def test_dynamic_reference_that_the_library_cannot_resolve() -> None:
+    """The library does not look up the relative id of the main schema in the other document."""
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$dynamicAnchor": "node"}
+    tree = dialect | {"properties": {"c": {"items": {"$dynamicRef": "#node"}}}}
+    main = dialect | {"$id": "int.json", "$ref": "urn:tree"}
+    column = pa.struct([("c", pa.list_(pa.struct([("c", pa.list_(pa.int64()))])))])
+    with pytest.raises(ConfigError, match=r"has the reference 'file:.*int\.json'|'int\.json'"):
+        compile_check(
+            json.dumps(main), column, JsonReferences.of_main(("urn:tree", json.dumps(tree)))
+        )
+
+
 def test_references_of_references_and_their_faults() -> None:
     schema = an_object(c={"$ref": "a.json"})
     middle = {"$id": "http://x/y/a.json", "properties": {"d": {"$ref": "z/b.json#/$defs/B"}}}
