@@ -43,12 +43,7 @@ _ID_BYTES: Final = 4
 class Registry:
     """Context manager for a connection to the registry.
 
-    Args:
-        config: address, login and TLS.
-        sasl: the brokers' login, which the registry's login can inherit.
-
-    Raises:
-        ConfigError: the client is not installed, or the login cannot be read on this host.
+    `RegistryRequests` describes the arguments and errors of the constructor.
     """
 
     def __init__(self, config: RegistryConfig, sasl: SaslConfig | None = None) -> None:

@@ -377,7 +377,7 @@ def test_dynamic_reference_that_the_library_cannot_resolve() -> None:
     tree = dialect | {"properties": {"c": {"items": {"$dynamicRef": "#node"}}}}
     main = dialect | {"$id": "int.json", "$ref": "urn:tree"}
     column = pa.struct([("c", pa.list_(pa.struct([("c", pa.list_(pa.int64()))])))])
-    with pytest.raises(ConfigError, match=r"has the reference 'file:.*int\.json'|'int\.json'"):
+    with pytest.raises(ConfigError, match=r"has the reference 'int\.json', which is not in"):
         compile_check(
             json.dumps(main), column, JsonReferences.of_main(("urn:tree", json.dumps(tree)))
         )
