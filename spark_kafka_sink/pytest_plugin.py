@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
 
-MARKER = "kafka_broker"
+_MARKER = "kafka_broker"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
-        "markers", f"{MARKER}(**options): options of EmbeddedBroker for the fixture kafka_broker"
+        "markers", f"{_MARKER}(**options): options of EmbeddedBroker for the fixture kafka_broker"
     )
 
 
@@ -32,13 +32,13 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
 
     options: dict[str, Any] = {"auto_create_topics": True}
-    for mark in reversed(list(request.node.iter_markers(MARKER))):
+    for mark in reversed(list(request.node.iter_markers(_MARKER))):
         if mark.args:
-            pytest.fail(f"the marker {MARKER} takes keywords only, not {mark.args}")
+            pytest.fail(f"the marker {_MARKER} takes keywords only, not {mark.args}")
         options |= mark.kwargs
     try:
         broker = EmbeddedBroker(**options)
     except TypeError as error:
-        pytest.fail(f"the marker {MARKER}: {error}", pytrace=False)
+        pytest.fail(f"the marker {_MARKER}: {error}", pytrace=False)
     with broker:
         yield broker

@@ -13,7 +13,7 @@ from spark_kafka_sink.kafka.admin.partition_offsets import IsolationLevel
 from spark_kafka_sink.kafka.admin.topic_reader import TIMEOUT_S, TopicReader
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords
 
-MAX_RECORDS: Final = 1_000_000
+_MAX_RECORDS: Final = 1_000_000
 """Maximum number of records that `read_records` returns without a `limit`, because they are in
 memory.
 """
@@ -81,7 +81,7 @@ def read_records(
 
 
 def _check_size(offsets: int) -> None:
-    if offsets > MAX_RECORDS:
+    if offsets > _MAX_RECORDS:
         raise ConfigError(
             f"read_records() would read up to {offsets:,} records into memory",
             hint="Set limit, partition or offset, or read with Spark's format('kafka').",

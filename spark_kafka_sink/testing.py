@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 TopicAndKey = tuple[str | None, bytes | None]
 """Topic and key of a row."""
-COMPARED: Final = ("key", "value", "topic", "headers")
+_COMPARED: Final = ("key", "value", "topic", "headers")
 """Columns that are compared if they are in the frame."""
-COLUMNS: Final = (*COMPARED, "partition", "timestamp")
+COLUMNS: Final = (*_COMPARED, "partition", "timestamp")
 """Names of the columns of a record."""
 _BYTES: Final = ("string", "binary", "char", "varchar")
 _MAX_LISTED: Final = 10
@@ -97,7 +97,7 @@ def assert_written(
 
 def _raw_rows(frame: DataFrame, broker: EmbeddedBroker, topic: str | None) -> _Rows:
     """Return the rows of a frame with the columns of records, and the records."""
-    names = [name for name in COMPARED if name in frame.columns and _compared(name, topic)]
+    names = [name for name in _COMPARED if name in frame.columns and _compared(name, topic)]
     _check_columns(frame, names)
     expected = [_row(names, row) for row in frame.select(*names).collect()]
     records = broker.records(*_topics(expected, topic))
@@ -110,7 +110,7 @@ def _check_columns(frame: DataFrame, names: Sequence[str]) -> None:
     Raises:
         ConfigError: a column is missing, misspelled, or has a different type.
     """
-    absent = [name for name in COMPARED if name not in frame.columns]
+    absent = [name for name in _COMPARED if name not in frame.columns]
     for name in frame.columns:
         meant = nearest(name, absent, MIN_TYPO_RATIO)
         if name not in COLUMNS and meant:

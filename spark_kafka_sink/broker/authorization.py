@@ -70,7 +70,7 @@ class Rejection(NamedTuple):
     message: str
 
 
-REJECTIONS: Final = {
+_REJECTIONS: Final = {
     type_: Rejection(
         ErrorCode[f"{type_.name.lower()}_authorization_failed"],
         f"{type_.name.replace('_', ' ').title()} authorization failed.",
@@ -79,7 +79,7 @@ REJECTIONS: Final = {
 }
 _OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
     ApiKey.FETCH: {"aborted_transactions": ()},
-    ApiKey.DESCRIBE_PRODUCERS: {"error_message": REJECTIONS[ResourceType.TOPIC].message},
+    ApiKey.DESCRIBE_PRODUCERS: {"error_message": _REJECTIONS[ResourceType.TOPIC].message},
 }
 """Field values of denied partitions, by API, if they differ from those of other failures."""
 
@@ -126,7 +126,7 @@ class _Authorizer:
 
     def _reject_request(self, denied: RequiredOperation) -> HandlerResult:
         """Return the response for a request that is denied as a whole."""
-        api, request, rejection = self._api, self._context.request, REJECTIONS[denied.type]
+        api, request, rejection = self._api, self._context.request, _REJECTIONS[denied.type]
         if api == ApiKey.PRODUCE and request.acks == 0:
             return NoFields.CLOSE
         by_partition = api in _ALL_PARTITIONS_FAIL or (
@@ -162,7 +162,7 @@ class _Authorizer:
         if self._api == ApiKey.PRODUCE and context.request.acks == 0:
             return NoFields.CLOSE
         add = request_shapes.failed_adder(
-            shape, denied_request, REJECTIONS[ResourceType.TOPIC].code
+            shape, denied_request, _REJECTIONS[ResourceType.TOPIC].code
         )
         if self._api == ApiKey.ADD_PARTITIONS_TO_TXN:
             not_attempted = request_shapes.failed_adder(
@@ -196,7 +196,7 @@ class _Authorizer:
 
     def _reject_item(self, shape: ItemShape, item: Any, denied: RequiredOperation) -> FieldValues:
         is_new = self._api == ApiKey.CREATE_TOPICS
-        error, message_of_type = REJECTIONS[ResourceType.TOPIC if is_new else denied.type]
+        error, message_of_type = _REJECTIONS[ResourceType.TOPIC if is_new else denied.type]
         message = _MESSAGES.get(self._api, message_of_type)
         failed = shape.item_response(item, error)
         return {**failed, "error_message": message, REASON: self._reason(denied)}

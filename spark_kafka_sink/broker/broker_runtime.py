@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
-STOP_S: Final = 10.0
+_STOP_S: Final = 10.0
 
 
 class BrokerRuntime:
@@ -128,7 +128,7 @@ class BrokerRuntime:
         if os.getpid() != self._pid:
             return
         self._event_loop.stop()
-        self._thread.join(STOP_S)
+        self._thread.join(_STOP_S)
         self.cluster.close()
 
 

@@ -11,7 +11,7 @@ MINIMUM: Final = "minimum"
 """Key of a field's metadata for the smallest allowed number."""
 LOG = "log"
 """The storage type of Kafka's segmented logs, in memory or in a data folder."""
-MAX_MESSAGE_BYTES = 1_048_588
+_MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default for message.max.bytes: 1 MiB plus 12 bytes for the log overhead."""
 MIN_SCRAM_ITERATIONS: Final = 4096
 """Kafka's ScramMechanism.minIterations."""
@@ -35,7 +35,7 @@ class CommonSettings:
     auto_create_topics: bool = _setting(False, "Create missing topics when a client requests them.")
     default_partitions: int = _setting(1, "Default number of partitions for new topics.", 1)
     replication_factor: int = _setting(1, "Default replication factor for new topics.")
-    message_max_bytes: int = _setting(MAX_MESSAGE_BYTES, "Maximum size of a batch, in bytes.", 61)
+    message_max_bytes: int = _setting(_MAX_MESSAGE_BYTES, "Maximum size of a batch, in bytes.", 61)
     cluster_id: str = _setting("kafkaprod-embedded-00", "Cluster id.")
     transaction_version: int = _setting(
         2, "Level of the feature transaction.version, 0 to 2; 2: transactions V2."

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 _MAX_LISTED_TOPICS: Final = 20
-RUN_S: Final = 10.0
+_RUN_TIMEOUT_S: Final = 10.0
 """Maximum time in seconds that `run` waits for the broker's thread."""
 
 
@@ -177,7 +177,7 @@ class EmbeddedBroker(SecurityControls):
         runtime = self._runtime
         if runtime is None:
             raise _not_running()
-        return run_on(runtime.call_soon, lambda: function(runtime.cluster)).result(RUN_S)
+        return run_on(runtime.call_soon, lambda: function(runtime.cluster)).result(_RUN_TIMEOUT_S)
 
     def create_topic(self, name: str, partitions: int = -1, **configs: str) -> None:
         """Create a topic. In the names of `configs`, use underscores instead of dots.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-EXAMPLE = "produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5"
+_EXAMPLE = "produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5"
 _CONDITIONS: Mapping[str, Callable[[str], Any]] = {
     "topic": str,
     "partition": int,
@@ -227,7 +227,7 @@ def _code_of(value: str) -> int:
 
 
 def _invalid(text: str, reason: str) -> ConfigError:
-    return ConfigError(f"the fault '{text}' is invalid: {reason}", hint=f"Example: {EXAMPLE}")
+    return ConfigError(f"the fault '{text}' is invalid: {reason}", hint=f"Example: {_EXAMPLE}")
 
 
 def partitions_of(context: RequestContext) -> tuple[RequestPartition, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
-PURGE_FROM = 1024
+_PURGE_FROM = 1024
 """Number of operations from which the operations of closed connections are dropped."""
 
 
@@ -51,7 +51,7 @@ class DelayedOperationPurgatory:
         self._by_deadline: list[tuple[float, int, DelayedOperation]] = []
         self._numbers = count()
         self._changed: set[TopicPartition] = set()
-        self._purge_at = PURGE_FROM
+        self._purge_at = _PURGE_FROM
 
     def __len__(self) -> int:
         return sum(not operation.is_done for _, _, operation in self._by_deadline)
@@ -71,7 +71,7 @@ class DelayedOperationPurgatory:
                 self._end(operation)
         self._by_deadline = [entry for entry in self._by_deadline if not entry[2].is_done]
         heapq.heapify(self._by_deadline)
-        self._purge_at = max(PURGE_FROM, 2 * len(self._by_deadline))
+        self._purge_at = max(_PURGE_FROM, 2 * len(self._by_deadline))
 
     def wake(self, topic_partition: TopicPartition) -> None:
         """Register a change of a topic-partition for the next `poll`."""

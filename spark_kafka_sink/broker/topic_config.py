@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 
-HOUR_MS = 3_600_000
+_HOUR_MS = 3_600_000
 _NO_CODEC = {"uncompressed": "none"}
 _LEVELS: Mapping[Codec | None, str] = {
     Codec.GZIP: "compression.gzip.level",
@@ -152,7 +152,7 @@ TOPIC_KEYS: dict[str, ConfigKey] = {
     "local.retention.ms": ConfigKey(ConfigType.LONG, "-2", number(-2)),
     "max.compaction.lag.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(1)),
     "max.message.bytes": ConfigKey(ConfigType.INT, "1048588", number(0, MAX_INT)),
-    "message.timestamp.after.max.ms": ConfigKey(ConfigType.LONG, str(HOUR_MS), number(0)),
+    "message.timestamp.after.max.ms": ConfigKey(ConfigType.LONG, str(_HOUR_MS), number(0)),
     "message.timestamp.before.max.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(0)),
     "message.timestamp.type": ConfigKey(ConfigType.STRING, "CreateTime", _TIMES),
     "min.cleanable.dirty.ratio": ConfigKey(ConfigType.DOUBLE, "0.5", _is_ratio),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
-LIMIT: Final = 100
+_LIMIT: Final = 100
 _FOLLOWED: Final = -10
 _POLL_S: Final = 0.3
 """Seconds between two checks for new records."""
@@ -40,7 +40,7 @@ class ReadArguments(ConnectionArguments):
 
     topic: Annotated[str, typer.Argument(help="Topic to read.")]
     limit: int | None = cli_option(
-        f"Maximum number of records; default: {LIMIT}, with --follow unlimited.",
+        f"Maximum number of records; default: {_LIMIT}, with --follow unlimited.",
         min=1,
         metavar="NUMBER",
     )
@@ -69,7 +69,7 @@ def read(arguments: ReadArguments) -> None:
     Each line contains partition and offset, time, key, value and headers. Without --follow, reading
     stops at the current end of each partition.
     """
-    limit = arguments.limit or (None if arguments.follow else LIMIT)
+    limit = arguments.limit or (None if arguments.follow else _LIMIT)
     uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
     isolation = uncommitted if arguments.uncommitted else committed
     with connected_client(arguments) as client:
@@ -81,7 +81,7 @@ def read(arguments: ReadArguments) -> None:
         for record in islice(records, limit):
             typer.echo(line(record))
             count += 1
-        is_cut = limit == LIMIT and arguments.limit is None and next(records, None) is not None
+        is_cut = limit == _LIMIT and arguments.limit is None and next(records, None) is not None
     note = "; there are more: set --limit, --partition or --offset" if is_cut else ""
     typer.echo(f"kafkaprod: {plural(count, 'record')}{note}", err=True)
 

@@ -33,7 +33,7 @@ ROOT = "spark_kafka_sink.debug"
 ALL = "all"
 SYNONYMS = {"auth": "security", "feature": "broker"}
 """Alternative names of contexts, from librdkafka's documentation."""
-WITHOUT_EVENTS = frozenset(
+_WITHOUT_EVENTS = frozenset(
     {
         "generic",
         "cgrp",
@@ -111,7 +111,7 @@ def parse_contexts(text: str, key: str) -> tuple[DebugContext, ...]:
         ConfigError: a name is unknown; the hint suggests the most similar name.
     """
     listed = {name for part in text.split(",") if (name := part.strip().lower())}
-    names = {SYNONYMS.get(name, name) for name in listed} - WITHOUT_EVENTS
+    names = {SYNONYMS.get(name, name) for name in listed} - _WITHOUT_EVENTS
     known = {*DebugContext, ALL}
     for name in sorted(names - known):
         raise ConfigError(

@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import ConfigError
 _PACKAGE: Final = "spark-kafka-sink"
 _EVERYWHERE = "the driver and every executor"
 _COMMAND = "the machine where the command runs"
-MIN_PYSPARK_VERSION: Final = (3, 5)
+_MIN_PYSPARK_VERSION: Final = (3, 5)
 """The oldest supported release; it has `mapInArrow`, but no Python data sources."""
 
 
@@ -142,14 +142,14 @@ def missing_pyspark_error() -> ModuleNotFoundError:
 
 
 def reject_older(version: str) -> None:
-    """Raise an error for a PySpark release older than `MIN_PYSPARK_VERSION`.
+    """Raise an error for a PySpark release older than `_MIN_PYSPARK_VERSION`.
 
     Raises:
         ImportError: the release is older.
     """
     match = re.match(r"(\d+)\.(\d+)", version)
-    if match and (int(match[1]), int(match[2])) < MIN_PYSPARK_VERSION:
-        oldest = ".".join(map(str, MIN_PYSPARK_VERSION))
+    if match and (int(match[1]), int(match[2])) < _MIN_PYSPARK_VERSION:
+        oldest = ".".join(map(str, _MIN_PYSPARK_VERSION))
         raise ImportError(
             f"spark_kafka_sink needs PySpark {oldest} or newer, but this is PySpark {version}",
             name="pyspark",

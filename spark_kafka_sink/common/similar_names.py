@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_COMPARED: Final = 10_000
+_MAX_COMPARED: Final = 10_000
 MIN_TYPO_RATIO = 0.8
 """Minimum difflib ratio at which a name counts as a typo of a different name."""
 
@@ -24,11 +24,11 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
 def similar(name: str, names: Sequence[str]) -> tuple[str, ...]:
     """Return up to three of `names` that resemble `name`, starting with the most similar.
 
-    Only the first `_COMPARED` names are compared.
+    Only the first `_MAX_COMPARED` names are compared.
     """
     from difflib import get_close_matches  # only needed after a typo
 
-    known = {candidate.lower(): candidate for candidate in names[:_COMPARED]}
+    known = {candidate.lower(): candidate for candidate in names[:_MAX_COMPARED]}
     return tuple(known[match] for match in get_close_matches(name.lower(), known, n=3))
 
 

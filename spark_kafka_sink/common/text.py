@@ -19,7 +19,7 @@ KB: Final = 1_000
 MB: Final = 1_000_000
 MAX_VALUE_CHARS = 100
 """Maximum length of a value or name in an error, in characters. Longer texts are described."""
-MAX_PATH_CHARS = 300
+_MAX_PATH_CHARS = 300
 NOT_SHOWN = "not what it should be"
 _NAME = re.compile(r"[\w.\-]+", re.ASCII)
 _VARIABLE = re.compile(r"[A-Z0-9_]+", re.ASCII)
@@ -27,7 +27,7 @@ _FILE_NAME = re.compile(
     r"[\w.\- ]+\.(pem|crt|cer|ca|key|jks|p12|pfx|keystore|truststore|keytab|txt|jwt|token|conf)",
     re.ASCII | re.IGNORECASE,
 )
-MAX_EXTERNAL_CHARS = 200
+_MAX_EXTERNAL_CHARS = 200
 """Maximum length of an external text in an error, in characters."""
 TOPIC_NAMES = "Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens."
 """The rules for topic names, as a hint for users."""
@@ -132,14 +132,14 @@ def shown_file(path: str) -> str:
     files.
     """
     is_path = "/" in path or "\\" in path or _FILE_NAME.fullmatch(path) is not None
-    if is_path and len(path) <= MAX_PATH_CHARS and "\n" not in path and secret_kind(path) is None:
+    if is_path and len(path) <= _MAX_PATH_CHARS and "\n" not in path and secret_kind(path) is None:
         return f"the file {quoted(path)}"
     return f"a file whose name is {described(path)}, which does not look like a path"
 
 
 def quoted(text: str) -> str:
     """Return the start of an external text on one line, without control characters."""
-    shown = text[:MAX_EXTERNAL_CHARS] + "…" if len(text) > MAX_EXTERNAL_CHARS else text
+    shown = text[:_MAX_EXTERNAL_CHARS] + "…" if len(text) > _MAX_EXTERNAL_CHARS else text
     return "".join(char if char.isprintable() else "�" for char in shown)
 
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.security.security_config import SecurityProtocol
 
-BOOTSTRAP = "bootstrap.servers"
-BOOTSTRAP_OPTION = PREFIX + BOOTSTRAP
+_BOOTSTRAP = "bootstrap.servers"
+BOOTSTRAP_OPTION = PREFIX + _BOOTSTRAP
 _FUNCTION = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")
 _LEVEL_OPTIONS = {
     enums.Codec.GZIP: "compression.gzip.level",
@@ -60,7 +60,7 @@ def build(
     profile = load_profile(sink_values["profile"])
     producer = _producer_fields(profile, split.producer, batch_write=batch_write)
     security = build_security(split.security)
-    _check_address_protocols(split.producer[BOOTSTRAP], security.protocol)
+    _check_address_protocols(split.producer[_BOOTSTRAP], security.protocol)
     exactly_once = ExactlyOnceConfig.from_options(sink_values, producer)
     del producer["transaction_timeout_ms"]
     producer["security"] = security
@@ -76,7 +76,7 @@ def _producer_fields(
     profile: Mapping[str, str], user_options: Mapping[str, str], *, batch_write: bool
 ) -> dict[str, Any]:
     merged = {**profile, **user_options}
-    if BOOTSTRAP not in merged:
+    if _BOOTSTRAP not in merged:
         raise ConfigError(
             f"option {BOOTSTRAP_OPTION} is required",
             hint=f'Add .option("{BOOTSTRAP_OPTION}", "host:9092").',

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 DECISION_LOG_TOPIC = "__kafkaprod_decisions"
 TRANSACTION_TIMEOUT = "transaction.timeout.ms"
-MAX_PREFIX = 200
-MAX_BATCH_ID = 200
+_MAX_PREFIX = 200
+_MAX_BATCH_ID = 200
 """Maximum length of a prefix and of a batch id, in characters."""
 _PREFIX = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _ATOMIC_CONFLICTS = {
@@ -160,8 +160,8 @@ def check_prefix(prefix: str | None) -> None:
             "option transactionalIdPrefix is required with deliveryGuarantee=exactly-once",
             hint="Choose a permanent name for the stream or job that no other stream or job uses.",
         )
-    if not _PREFIX.fullmatch(prefix) or len(prefix) > MAX_PREFIX:
-        allowed = f"1 to {MAX_PREFIX} letters, digits, '.', '_' and '-'"
+    if not _PREFIX.fullmatch(prefix) or len(prefix) > _MAX_PREFIX:
+        allowed = f"1 to {_MAX_PREFIX} letters, digits, '.', '_' and '-'"
         raise not_allowed_error("transactionalIdPrefix", prefix, allowed)
 
 
@@ -195,8 +195,8 @@ def _check_write_name(name: str | None, batch_id: str | None) -> None:
 
 
 def _check_name(option: str, name: str | None, hint: str) -> None:
-    if name is not None and (not 0 < len(name) <= MAX_BATCH_ID or not name.isprintable()):
-        raise not_allowed_error(option, name, f"1 to {MAX_BATCH_ID} printable characters", hint)
+    if name is not None and (not 0 < len(name) <= _MAX_BATCH_ID or not name.isprintable()):
+        raise not_allowed_error(option, name, f"1 to {_MAX_BATCH_ID} printable characters", hint)
 
 
 def _parse_reset(value: str) -> str:

@@ -38,7 +38,7 @@ IGNORED_PRODUCER_KEYS = names_in(
 )
 """Java's producer options that affect only speed or monitoring, so ignoring them is safe."""
 
-IGNORED_CONSUMER_KEYS = names_in(
+_IGNORED_CONSUMER_KEYS = names_in(
     """
     auto.commit.interval.ms auto.offset.reset check.crcs client.rack default.api.timeout.ms
     enable.auto.commit exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes
@@ -77,13 +77,13 @@ _LIBRDKAFKA_CONSUMER_KEYS = names_in(
 
 IGNORED_KEYS = (
     IGNORED_PRODUCER_KEYS
-    | IGNORED_CONSUMER_KEYS
+    | _IGNORED_CONSUMER_KEYS
     | IGNORED_LIBRDKAFKA_KEYS
     | _LIBRDKAFKA_CONSUMER_KEYS
     | names_in("id.compatibility.strict latest.compatibility.strict max.schemas.per.subject")
 )
 
-CALLBACKS = names_in(
+_CALLBACKS = names_in(
     """
     background_event_cb closesocket_cb connect_cb consume_cb default_topic_conf dr_cb dr_msg_cb
     error_cb log_cb msg_order_cmp offset_commit_cb opaque open_cb partitioner_cb rebalance_cb
@@ -92,7 +92,7 @@ CALLBACKS = names_in(
 )
 """Options of librdkafka that can be set only by a program."""
 
-COUNTERPARTS = {
+_COUNTERPARTS = {
     "block.on.buffer.full": "kafka.max.block.ms",
     "broker.list": "kafka.bootstrap.servers",
     "brokers": "kafka.bootstrap.servers",
@@ -136,10 +136,10 @@ SPARK_OPTIONS = names_in(
 )
 """Options of Spark itself, in lower case. They are never treated as typos."""
 
-SOURCE_TOPICS = frozenset({"assign", "subscribe", "subscribepattern"})
+_SOURCE_TOPICS = frozenset({"assign", "subscribe", "subscribepattern"})
 """Options of Spark's Kafka source that select the topics to read, in lower case."""
 
-SOURCE_OPTIONS = SOURCE_TOPICS | names_in(
+_SOURCE_OPTIONS = _SOURCE_TOPICS | names_in(
     """
     endingoffsets endingoffsetsbytimestamp endingtimestamp failondataloss fetchoffset.numretries
     fetchoffset.retryintervalms groupidprefix kafkaconsumer.polltimeoutms maxoffsetspertrigger
@@ -157,8 +157,8 @@ KNOWN_NAMES = (
     | security_names.SECURITY_ALIASES.keys()
     | security_names.IGNORED_SECURITY_KEYS
     | IGNORED_KEYS
-    | CALLBACKS
-    | COUNTERPARTS.keys()
+    | _CALLBACKS
+    | _COUNTERPARTS.keys()
 )
 """Names that are suggested for a mistyped name."""
 
@@ -276,12 +276,12 @@ def _hint(name: str) -> str:
 
 def _replacement_hint(name: str) -> str | None:
     """Return the hint for a name used by other or older clients, or None if there is no hint."""
-    other = COUNTERPARTS.get(name)
+    other = _COUNTERPARTS.get(name)
     return None if other is None else f"Use {other}."
 
 
 def _reject_unsafe(name: str) -> None:
-    if name in CALLBACKS:
+    if name in _CALLBACKS:
         raise ConfigError(
             f"option {PREFIX}{name} is not supported: it requires a pointer or callback of a C "
             "program",
@@ -319,8 +319,8 @@ def _check_unprefixed_name(name: str) -> None:
             f"option {name} is not supported",
             hint="Select the schema with use.latest.version or use.schema.id.",
         )
-    if name in SOURCE_OPTIONS:
-        instead = "; the option for writing is topic" if name in SOURCE_TOPICS else ""
+    if name in _SOURCE_OPTIONS:
+        instead = "; the option for writing is topic" if name in _SOURCE_TOPICS else ""
         warn_once(_LOG, "Option %s applies to reading and has no effect%s", name, instead)
         return
     unknown = f"unknown option {shown_name(name)}"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 
-PACKAGE = "spark_kafka_sink"
-FOLDER = "conf"
+_PACKAGE = "spark_kafka_sink"
+_FOLDER = "conf"
 _BLANK = " \t\f"
 _END = re.compile(r"\r\n|\n|\r")
 _CONTINUED = re.compile(r"(?<!\\)(\\\\)*\\$")
@@ -44,13 +44,13 @@ def find_file(name: str) -> Traversable:
     Raises:
         ConfigError: the file does not exist in either folder.
     """
-    package = files(PACKAGE)
-    candidates = (package / FOLDER / name, Path(str(package)).parent / FOLDER / name)
+    package = files(_PACKAGE)
+    candidates = (package / _FOLDER / name, Path(str(package)).parent / _FOLDER / name)
     for path in candidates:
         if path.is_file():
             return path
     raise ConfigError(
-        f"the file {FOLDER}/{name} is missing from the installed package",
+        f"the file {_FOLDER}/{name} is missing from the installed package",
         hint="Reinstall the package, or set the options of the profile individually.",
     )
 

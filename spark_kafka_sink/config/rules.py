@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     OptionValues = Mapping[str, Any]
     Changes = dict[str, Any]
 
-IDEMPOTENCE = "enable.idempotence"
+_IDEMPOTENCE = "enable.idempotence"
 IN_FLIGHT = "max.in.flight.requests.per.connection"
-MAX_IN_FLIGHT_IDEMPOTENT = 5
-MAX_MS = 2**31 - 1
-MAX_REQUEST_SIZE = "max.request.size"
-MIN_BATCH_BYTES = 68
+_MAX_IN_FLIGHT_IDEMPOTENT = 5
+_MAX_MS = 2**31 - 1
+_MAX_REQUEST_SIZE = "max.request.size"
+_MIN_BATCH_BYTES = 68
 """Size of a batch that contains one empty record, in bytes."""
-MAX_REQUEST_BYTES = 4 << 20
+_MAX_REQUEST_BYTES = 4 << 20
 """Maximum size of a request in bytes. The batches of a request share its fixed costs. A larger
 request would not reduce these costs further, but its bytes would occupy the buffer until the
 response arrives.
@@ -44,32 +44,32 @@ def apply_rules(values: OptionValues, set_options: frozenset[str]) -> Changes:
 
 
 def _idempotence(values: OptionValues, set_options: frozenset[str]) -> Changes:
-    if not values[IDEMPOTENCE]:
+    if not values[_IDEMPOTENCE]:
         return {}
-    if values[IN_FLIGHT] > MAX_IN_FLIGHT_IDEMPOTENT:
+    if values[IN_FLIGHT] > _MAX_IN_FLIGHT_IDEMPOTENT:
         # Java also checks this if idempotence is not set, even if the value of acks disables it.
         raise ConfigError(
             f"option kafka.{IN_FLIGHT} is {values[IN_FLIGHT]}, above "
-            f"{MAX_IN_FLIGHT_IDEMPOTENT}, the maximum for an idempotent producer",
-            hint=f"Lower it, or set kafka.{IDEMPOTENCE}=false, which allows duplicates and "
+            f"{_MAX_IN_FLIGHT_IDEMPOTENT}, the maximum for an idempotent producer",
+            hint=f"Lower it, or set kafka.{_IDEMPOTENCE}=false, which allows duplicates and "
             "reordering.",
         )
     reasons = _against_idempotence(values)
-    if reasons and IDEMPOTENCE in set_options:
+    if reasons and _IDEMPOTENCE in set_options:
         raise ConfigError(
-            f"option kafka.{IDEMPOTENCE} is true, which conflicts with {' and '.join(reasons)}",
-            hint=f"Set acks=all and retries above 0, or remove kafka.{IDEMPOTENCE}.",
+            f"option kafka.{_IDEMPOTENCE} is true, which conflicts with {' and '.join(reasons)}",
+            hint=f"Set acks=all and retries above 0, or remove kafka.{_IDEMPOTENCE}.",
         )
-    return {IDEMPOTENCE: not reasons}
+    return {_IDEMPOTENCE: not reasons}
 
 
 def _gapless(values: OptionValues, set_options: frozenset[str]) -> Changes:
     """Require idempotence, as librdkafka does: without it, retries cause gaps and duplicates."""
     del set_options
-    if values["enable.gapless.guarantee"] and not values[IDEMPOTENCE]:
+    if values["enable.gapless.guarantee"] and not values[_IDEMPOTENCE]:
         raise ConfigError(
             "option kafka.enable.gapless.guarantee requires idempotence",
-            hint=f"Set acks=all, retries above 0 and kafka.{IDEMPOTENCE}=true.",
+            hint=f"Set acks=all, retries above 0 and kafka.{_IDEMPOTENCE}=true.",
         )
     return {}
 
@@ -87,7 +87,7 @@ def _delivery_timeout(values: OptionValues, set_options: frozenset[str]) -> Chan
     timeout, linger, request = (
         values[name] for name in ("delivery.timeout.ms", "linger.ms", "request.timeout.ms")
     )
-    minimum = min(ceil(linger) + request, MAX_MS)
+    minimum = min(ceil(linger) + request, _MAX_MS)
     if timeout >= minimum:
         return {}
     if "delivery.timeout.ms" in set_options:
@@ -119,10 +119,10 @@ def max_batched_request_size(values: OptionValues, set_options: frozenset[str]) 
     harmless, because brokers drop duplicates of a resent batch. Without idempotence, batches would
     be duplicated or lost, so Java's default applies.
     """
-    largest_record: int = values[MAX_REQUEST_SIZE]
-    if MAX_REQUEST_SIZE in set_options or not values[IDEMPOTENCE]:
+    largest_record: int = values[_MAX_REQUEST_SIZE]
+    if _MAX_REQUEST_SIZE in set_options or not values[_IDEMPOTENCE]:
         return largest_record
-    return max(largest_record, MAX_REQUEST_BYTES)
+    return max(largest_record, _MAX_REQUEST_BYTES)
 
 
 def _backoff(values: OptionValues, set_options: frozenset[str]) -> Changes:
@@ -143,10 +143,10 @@ def _memory(values: OptionValues, set_options: frozenset[str]) -> Changes:
     Java's producer fails only when the first record is sent.
     """
     batch, buffer = values["batch.size"], values["buffer.memory"]
-    if buffer < MIN_BATCH_BYTES:
+    if buffer < _MIN_BATCH_BYTES:
         raise ConfigError(
             f"option kafka.buffer.memory is {buffer}, but the smallest batch (one empty record) "
-            f"needs {MIN_BATCH_BYTES} bytes",
+            f"needs {_MIN_BATCH_BYTES} bytes",
             hint="Set the size in bytes, or remove the option.",
         )
     if batch <= buffer:
@@ -166,4 +166,4 @@ def _limit_times(values: OptionValues, set_options: frozenset[str]) -> Changes:
     """
     del set_options
     times = {name: value for name, value in values.items() if name.endswith(".ms")}
-    return {name: MAX_MS if value < 0 else min(value, MAX_MS) for name, value in times.items()}
+    return {name: _MAX_MS if value < 0 else min(value, _MAX_MS) for name, value in times.items()}

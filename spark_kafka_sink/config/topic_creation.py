@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 CREATE: Final = "topic.create"
-PARTITIONS: Final = "topic.partitions"
-REPLICATION: Final = "topic.replication.factor"
+_PARTITIONS: Final = "topic.partitions"
+_REPLICATION: Final = "topic.replication.factor"
 CONFIG_PREFIX: Final = "topic.config."
 """Prefix of the topic's settings."""
 
@@ -50,11 +50,11 @@ class TopicCreation:
     column when they first appear. Prefix configs of the topics with `topic.config.`, for example
     `topic.config.retention.ms`; they do not apply to the dead letter topic.
     """
-    partitions: int | None = int_field(PARTITIONS, 0, field_default=None)
+    partitions: int | None = int_field(_PARTITIONS, 0, field_default=None)
     """Number of partitions of a created topic; 0: the brokers' default, which is also used for the
     dead letter topic.
     """
-    replication_factor: int | None = int_field(REPLICATION, 0, high=32_767, field_default=None)
+    replication_factor: int | None = int_field(_REPLICATION, 0, high=32_767, field_default=None)
     """Replication factor of a created topic; 0: the brokers' default."""
     configs: tuple[tuple[str, str], ...] = ()
     """Settings of the topics, by Kafka's names, in sorted order."""
@@ -75,7 +75,7 @@ class TopicCreation:
         for name, value in configs.items():
             _check_typo(name)
             _check_unit(name, value)
-        settings = [name for name in (PARTITIONS, REPLICATION) if values[name]]
+        settings = [name for name in (_PARTITIONS, _REPLICATION) if values[name]]
         settings += [f"{CONFIG_PREFIX}{name}" for name in configs]
         if not values[CREATE]:
             if settings:
@@ -86,8 +86,8 @@ class TopicCreation:
             return cls()
         return cls(
             create=True,
-            partitions=values[PARTITIONS] or None,
-            replication_factor=values[REPLICATION] or None,
+            partitions=values[_PARTITIONS] or None,
+            replication_factor=values[_REPLICATION] or None,
             configs=tuple(sorted(configs.items())),
         )
 

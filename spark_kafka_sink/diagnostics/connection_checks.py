@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-STEP_OF: Mapping[ChannelState, CheckStep] = {
+_STEP_OF: Mapping[ChannelState, CheckStep] = {
     ChannelState.DISCONNECTED: CheckStep.CONNECT,
     ChannelState.LOADING_STORES: CheckStep.TLS,
     ChannelState.RESOLVING: CheckStep.RESOLVE,
@@ -69,7 +69,7 @@ def no_response(state: ChannelState, seconds: float) -> Diagnosis:
 def check_connection(server: str, diagnosis: Diagnosis) -> Finding:
     """Return the finding for a failed connection attempt."""
     error = diagnosis.error
-    step = STEP_OF[diagnosis.state]
+    step = _STEP_OF[diagnosis.state]
     if isinstance(error, errors.AuthenticationError) and step is CheckStep.METADATA:
         # The listener requires SASL, but the client sent a different request.
         step = CheckStep.LOGIN

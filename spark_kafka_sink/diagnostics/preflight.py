@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 _TIMEOUT_S: Final = 5.0
 """Seconds to wait for the brokers, limited by kafka.max.block.ms. Creating a topic is not included.
 """
-REFUSED_S: Final = 1.0
+_REFUSED_TIMEOUT_S: Final = 1.0
 """Seconds to wait if all servers refused the connection, unless preflight=fail."""
 CHECK_VALID_S: Final = 300.0
 """Seconds after a successful check of a batch write in which the process does not repeat the check.
 """
 FAILED_CHECK_VALID_S: Final = 60.0
 """Seconds after a failed check of a batch write in which the process does not repeat the check."""
-MAX_CACHED: Final = 64
+_MAX_CACHED: Final = 64
 _MIN_TIMEOUT_S: Final = 1.0
 _OFF: Final = "If executors can reach the brokers but this host cannot, set preflight=off."
 _TASKS_CONTINUE: Final = (
@@ -88,7 +88,7 @@ def examine(write: broker_queries.PlannedWrite) -> list[Finding]:
         seconds, start = min(_TIMEOUT_S, config.producer.max_block_ms / 1000), client.now()
         with quiet_log("spark_kafka_sink.kafka.client"):
             failure = broker_queries.connect(
-                client, seconds, seconds if mode is PreflightMode.FAIL else REFUSED_S
+                client, seconds, seconds if mode is PreflightMode.FAIL else _REFUSED_TIMEOUT_S
             )
         if failure is not None and (
             mode is PreflightMode.FAIL or not creates or not failure.is_local
@@ -217,7 +217,7 @@ class PreflightCheck:
         with self._lock:
             self._valid_until.pop(cache_key, None)
             self._valid_until[cache_key] = self.clock.monotonic() + seconds
-            while len(self._valid_until) > MAX_CACHED:
+            while len(self._valid_until) > _MAX_CACHED:
                 del self._valid_until[next(iter(self._valid_until))]
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
-INVALID_ACKS: Final = 2
+_INVALID_ACKS: Final = 2
 KEY: Final = b"kafkaprod-doctor"
 VALUE: Final = b'{"written_by":"kafkaprod doctor --produce"}'
 
@@ -75,7 +75,7 @@ def send_probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
         if code := ids.results[topic].code:
             return producer_id_finding(topic, code, client.config)
     topic_partition = TopicPartition(topic, 0)
-    handler = ProduceHandler(client, _batch(client.wall_ms()), acks=INVALID_ACKS)
+    handler = ProduceHandler(client, _batch(client.wall_ms()), acks=_INVALID_ACKS)
     driver = ApiDriver(client, handler, (topic_partition,), LeaderLookup(client))
     if not driver.run(deadline):
         return _timeout_finding(client, f"Produce to {topic}-0", driver.latest_code)

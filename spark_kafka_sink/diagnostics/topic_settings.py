@@ -15,7 +15,7 @@ from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
 from spark_kafka_sink.kafka.admin.topic_admin import CLEANUP
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.report.advice_rules import SMALL_BATCH
+from spark_kafka_sink.report.advice_rules import SMALL_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,12 +23,19 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
     from spark_kafka_sink.diagnostics.topic_facts import TopicFacts
 
-MAX_MESSAGE: Final = "max.message.bytes"
-MIN_IN_SYNC: Final = "min.insync.replicas"
-COMPRESSION: Final = "compression.type"
-TIMESTAMP_TYPE: Final = "message.timestamp.type"
-TIMESTAMP_BEFORE: Final = "message.timestamp.before.max.ms"
-SETTINGS: Final = (MAX_MESSAGE, MIN_IN_SYNC, COMPRESSION, TIMESTAMP_TYPE, TIMESTAMP_BEFORE, CLEANUP)
+_MAX_MESSAGE: Final = "max.message.bytes"
+_MIN_IN_SYNC: Final = "min.insync.replicas"
+_COMPRESSION: Final = "compression.type"
+_TIMESTAMP_TYPE: Final = "message.timestamp.type"
+_TIMESTAMP_BEFORE: Final = "message.timestamp.before.max.ms"
+SETTINGS: Final = (
+    _MAX_MESSAGE,
+    _MIN_IN_SYNC,
+    _COMPRESSION,
+    _TIMESTAMP_TYPE,
+    _TIMESTAMP_BEFORE,
+    CLEANUP,
+)
 """The topic settings that affect a write."""
 _PRODUCER: Final = "producer"
 _CODEC_NAMES: Final = {"uncompressed": Codec.NONE} | {
@@ -65,13 +72,13 @@ def check_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
     ]
     if findings:
         return findings
-    shown = (MAX_MESSAGE, MIN_IN_SYNC, COMPRESSION, CLEANUP)
+    shown = (_MAX_MESSAGE, _MIN_IN_SYNC, _COMPRESSION, CLEANUP)
     values = [f"{name}={facts.settings[name]}" for name in shown if facts.settings.get(name)]
     return [Finding.ok(_STEP, f"{facts.name}: {', '.join(values)}")]
 
 
 def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
-    min_in_sync = _number(facts, MIN_IN_SYNC)
+    min_in_sync = _number(facts, _MIN_IN_SYNC)
     if config.producer.acks is not Acks.ALL or min_in_sync is None or not facts.replicas:
         return
     name, code = facts.name, error_name(ErrorCode.not_enough_replicas)
@@ -80,11 +87,12 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         yield Finding.warning(
             _STEP,
             errors.ConfigError(
-                f"{MIN_IN_SYNC}={min_in_sync}, but {have}: most brokers reject every batch of such "
-                f"a topic with acks=all; newer brokers only require that all replicas are in sync",
+                f"{_MIN_IN_SYNC}={min_in_sync}, but {have}: most brokers reject every batch of "
+                "such a topic with acks=all; newer brokers only require that all replicas are in "
+                "sync",
                 topic=name,
                 kafka_error=code,
-                hint=f"Lower the topic's {MIN_IN_SYNC}, or add replicas to the topic.",
+                hint=f"Lower the topic's {_MIN_IN_SYNC}, or add replicas to the topic.",
             ),
         )
     elif facts.in_sync < min_in_sync:
@@ -92,7 +100,7 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
             _STEP,
             errors.BrokerUnavailableError(
                 f"a partition of topic {name} has {facts.in_sync} of "
-                f"{plural(facts.replicas, 'replica')} in sync, but {MIN_IN_SYNC}={min_in_sync}: "
+                f"{plural(facts.replicas, 'replica')} in sync, but {_MIN_IN_SYNC}={min_in_sync}: "
                 "its leader accepts no batches with acks=all until more replicas have caught up",
                 topic=name,
                 kafka_error=code,
@@ -102,7 +110,7 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
 
 
 def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
-    limit, producer = _number(facts, MAX_MESSAGE), config.producer
+    limit, producer = _number(facts, _MAX_MESSAGE), config.producer
     if limit is None:
         return
     ratio = 1 if producer.compression_type is Codec.NONE else _LIKELY_RATIO
@@ -114,11 +122,11 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         rejected.append(f"larger rows (kafka.max.request.size={largest})")
     if not rejected:
         return
-    hint = f"Raise the topic's {MAX_MESSAGE}, or set kafka.batch.size={limit}: rejected batches "
+    hint = f"Raise the topic's {_MAX_MESSAGE}, or set kafka.batch.size={limit}: rejected batches "
     yield Finding.warning(
         _STEP,
         errors.RecordTooLargeError(
-            f"topic {facts.name} accepts at most {MAX_MESSAGE}={limit}: {' and '.join(rejected)} "
+            f"topic {facts.name} accepts at most {_MAX_MESSAGE}={limit}: {' and '.join(rejected)} "
             "would be rejected",
             topic=facts.name,
             kafka_error=error_name(ErrorCode.message_too_large),
@@ -128,13 +136,13 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
 
 
 def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
-    theirs = _text(facts, COMPRESSION)
+    theirs = _text(facts, _COMPRESSION)
     codec = None if theirs in {None, _PRODUCER} else _CODEC_NAMES.get(theirs or "")
     ours = config.producer.compression_type
     if codec is None or codec is ours:
         return
     error = errors.ConfigError(
-        f"topic {facts.name} has {COMPRESSION}={theirs}, but kafka.compression.type is "
+        f"topic {facts.name} has {_COMPRESSION}={theirs}, but kafka.compression.type is "
         f"{ours.name.lower()}: the brokers recompress every batch",
         topic=facts.name,
         hint=f"Set kafka.compression.type={codec.name.lower()}.",
@@ -145,24 +153,24 @@ def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
 def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     if not config.use_timestamp_column:
         return
-    before = _number(facts, TIMESTAMP_BEFORE)
-    if _text(facts, TIMESTAMP_TYPE) == "LogAppendTime":
+    before = _number(facts, _TIMESTAMP_BEFORE)
+    if _text(facts, _TIMESTAMP_TYPE) == "LogAppendTime":
         error = errors.ConfigError(
-            f"topic {facts.name} has {TIMESTAMP_TYPE}=LogAppendTime: the brokers replace the "
+            f"topic {facts.name} has {_TIMESTAMP_TYPE}=LogAppendTime: the brokers replace the "
             "timestamp column with their own time",
             topic=facts.name,
-            hint=f"Set {TIMESTAMP_TYPE}=CreateTime on the topic, or remove useTimestampColumn.",
+            hint=f"Set {_TIMESTAMP_TYPE}=CreateTime on the topic, or remove useTimestampColumn.",
         )
         yield Finding.warning(_STEP, error)
     elif before is not None and before < _NO_LIMIT:
         yield Finding.warning(
             _STEP,
             errors.ConfigError(
-                f"topic {facts.name} has {TIMESTAMP_BEFORE}={before}: rows with an older timestamp "
-                "are rejected",
+                f"topic {facts.name} has {_TIMESTAMP_BEFORE}={before}: rows with an older "
+                "timestamp are rejected",
                 topic=facts.name,
                 kafka_error=error_name(ErrorCode.invalid_timestamp),
-                hint=f"Raise the topic's {TIMESTAMP_BEFORE}, or remove useTimestampColumn.",
+                hint=f"Raise the topic's {_TIMESTAMP_BEFORE}, or remove useTimestampColumn.",
             ),
         )
 
@@ -215,7 +223,7 @@ def check_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
         f"kafka.buffer.memory={memory}: if keys distribute the rows over all partitions, batches "
         f"are sent at about {memory // count:,} bytes"
     )
-    if memory // count >= SMALL_BATCH:
+    if memory // count >= SMALL_BATCH_BYTES:
         return [Finding.note(CheckStep.TOPIC, text)]
-    hint = f"Raise kafka.buffer.memory to {SMALL_BATCH * count} or more."
+    hint = f"Raise kafka.buffer.memory to {SMALL_BATCH_BYTES * count} or more."
     return [Finding.warning(CheckStep.TOPIC, errors.ConfigError(text, topic=facts.name, hint=hint))]

@@ -34,12 +34,12 @@ The coordinator checks for expired transactions every 10 s
 (transaction.abort.timed.out.transaction.cleanup.interval.ms), so a decision is committed either
 within 25 s of its start or never.
 """
-DEFAULT_REPLICATION: Final = 3
-MAX_MESSAGE_BYTES: Final = 1_048_588
+_DEFAULT_REPLICATION: Final = 3
+_MAX_MESSAGE_BYTES: Final = 1_048_588
 """Kafka's default value. It is set explicitly, in case the cluster's default is lower. Chunks are
 half as large.
 """
-SEGMENT_BYTES: Final = 32 * 1024 * 1024
+_SEGMENT_BYTES: Final = 32 * 1024 * 1024
 """Small, because compaction skips the active segment, and every new driver has to read it."""
 
 _cached_records: dict[tuple[int, tuple[str, ...], str], tuple[Position, DecisionRecords]] = {}
@@ -169,9 +169,9 @@ class DecisionLog:
             replication,
             {
                 **self._cleanup(),
-                "max.message.bytes": str(MAX_MESSAGE_BYTES),
+                "max.message.bytes": str(_MAX_MESSAGE_BYTES),
                 "min.insync.replicas": str(max(1, replication - 1)),
-                "segment.bytes": str(SEGMENT_BYTES),
+                "segment.bytes": str(_SEGMENT_BYTES),
                 "unclean.leader.election.enable": "false",
             },
             deadline,
@@ -185,4 +185,4 @@ class DecisionLog:
         if self._config.decision_log_replication_factor:
             return self._config.decision_log_replication_factor
         self._client.await_metadata(deadline)
-        return min(DEFAULT_REPLICATION, len(self._client.cluster.nodes))
+        return min(_DEFAULT_REPLICATION, len(self._client.cluster.nodes))

@@ -63,7 +63,7 @@ MAX_GIVEN_UP = 100
 """Maximum number of nonces in `given_up_nonces`; the oldest are dropped. This assumes that the
 commit() of a run that failed earlier is no longer active.
 """
-MAX_PLANNINGS = 20
+_MAX_PLANNINGS = 20
 """Maximum number of plannings in a batch's record; the oldest are dropped. This assumes that fewer
 drivers of one query run at the same time.
 """
@@ -339,7 +339,7 @@ def _with_planning(state: NoDecision | Done, write: BatchWrite) -> Done | None:
     planning = write.planning
     if isinstance(state, NoDecision) or planning is None or planning in state.plannings:
         return None
-    return replace(state, plannings=(*state.plannings, planning)[-MAX_PLANNINGS:])
+    return replace(state, plannings=(*state.plannings, planning)[-_MAX_PLANNINGS:])
 
 
 def _decided(

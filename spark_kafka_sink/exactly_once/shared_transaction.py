@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 _MAX_LISTED: Final = 5
-REPARTITION: Final = (
+_REPARTITION: Final = (
     "Assign each partition of the topics to one task: write "
     "spark_kafka_sink.repartition_by_kafka_partition(df, options), or use a single task"
 )
@@ -185,5 +185,5 @@ def _two_owners(
         f"does not allow: the batch is not committed",
         topic=topic_partition.topic,
         partition=topic_partition.partition,
-        hint=REPARTITION,
+        hint=_REPARTITION,
     )

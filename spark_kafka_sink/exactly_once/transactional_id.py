@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
-NONCE_BYTES: Final = 8
+_NONCE_BYTES: Final = 8
 _SAFE: Final = "-._~:+=@,"
 """Characters of a batchId that are not escaped, in addition to letters and digits."""
 _NAME: Final = r"(?:[A-Za-z0-9._~:+=@,-]|%[0-9A-F]{2})+"
 _PREFIX: Final = r"[A-Za-z0-9._-]+"
-_NONCE: Final = rf"[0-9a-f]{{{2 * NONCE_BYTES}}}"
+_NONCE: Final = rf"[0-9a-f]{{{2 * _NONCE_BYTES}}}"
 _TOPIC_COLUMN: Final = "topic-column"
 _DESTINATION: Final = rf"/(?:topic=({_NAME})|{_TOPIC_COLUMN})(?:/name=({_NAME}))?"
 _NAMED: Final = rf"(batch|run)/({_NAME})({_DESTINATION})?"
@@ -165,7 +165,7 @@ class TaskTransactionalId:
 
 def new_nonce() -> str:
     """Return 16 random hex digits that identify one planning of a write."""
-    return token_hex(NONCE_BYTES)
+    return token_hex(_NONCE_BYTES)
 
 
 def driver_transactional_id(scope: Scope) -> str:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.task_report import ProgressCounts, TaskAttempt
 
-ROWS_PER_SLICE = 64
+_ROWS_PER_SLICE = 64
 """Rows per partition below which the fixed cost of a slice exceeds the cost of its rows."""
 _MIN_CHUNK_ROWS = 16_384
 """Rows per chunk below which the fixed cost of a chunk exceeds the cost of its rows."""
@@ -150,7 +150,7 @@ class ProducerSession:
     @property
     def suggested_chunk_rows(self) -> int:
         """Suggested number of rows in the next chunk, based on the last partition count."""
-        return max(_MIN_CHUNK_ROWS, self._last_slice_count * ROWS_PER_SLICE)
+        return max(_MIN_CHUNK_ROWS, self._last_slice_count * _ROWS_PER_SLICE)
 
     def flush(self) -> None:
         """Wait until every record is acknowledged, or raise the error that ended the session."""

@@ -26,40 +26,47 @@ if TYPE_CHECKING:
 
 __all__ = ["Advice", "advise"]
 
-FEW_BATCHES = 20
+_MIN_BATCHES = 20
 """Minimum number of batches for a conclusion about a setting."""
-SMALL_BATCH = 32 * 1024
-MIN_SKEW = 3
+SMALL_BATCH_BYTES = 32 * 1024
+"""Mean batch size below which a longer linger.ms can help."""
+_MIN_SKEW = 3
 """Multiple of the mean partition size of a topic that counts as skew."""
-SMALL_LIMIT = 128 * 1024
-TINY_LIMIT = 4 * 1024
-SMALL_BUFFER = 2 * SMALL_LIMIT
-SHORT_LINGER_MS = 5
+_SMALL_BATCH_SIZE = 128 * 1024
+"""Value in bytes of batch.size below which a larger one can help."""
+_MIN_BATCH_SIZE = 4 * 1024
+"""Value in bytes of batch.size up to which half a batch counts as full."""
+_SMALL_BUFFER_BYTES = 2 * _SMALL_BATCH_SIZE
+_SHORT_LINGER_MS = 5
 """Kafka's default of linger.ms. A lower value means that the user set the option."""
 HINT = "DeliveryReport.read(path) reads one, and last_report() returns the latest."
-MANY_FULL = 0.8
-MANY_EARLY = 0.1
+_FULL_SHARE = 0.8
+"""Share of batches closed because they are full above which batch.size is the limit."""
+_CLOSED_EARLY_SHARE = 0.1
 """If a larger share of batches is closed early for lack of memory, the buffer is too small."""
-BUSY_THREAD_SHARE = 0.9
+_BUSY_THREAD_SHARE = 0.9
 """Share of the time above which a thread is considered to be always busy."""
-SERIALIZE_SHARE = 0.5
+_SERIALIZE_SHARE = 0.5
 """Share of the tasks' time spent on serialization above which serialization limits a job."""
-MIN_SERIALIZE_S = 5.0
+_MIN_SERIALIZE_S = 5.0
 """Seconds of serialization below which faster serialization would save little."""
 _NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
 """Errors of batches that are split, or of single rows."""
-_FORMER_LEADER = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
+_FORMER_LEADER_ERRORS = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
 _BATCHES = "rejected batches"
 _TIMEOUTS = {"REQUEST_TIMED_OUT", "DISCONNECTED"}
-MAX_LINGER_MS = 1_000
-TINY_TASKS = 20
-TINY_BYTES = 64 * 1024
-TINY_TASK_S = 0.5
-MIN_SAMPLE_BYTES = 50_000
+_MAX_LINGER_MS = 1_000
+"""Longest linger.ms in milliseconds that is recommended."""
+_MANY_TASKS = 20
+"""Number of tasks from which tiny tasks are worth advice."""
+_TINY_TASK_BYTES = 64 * 1024
+_TINY_TASK_S = 0.5
+"""Bytes and seconds per task up to which tasks are tiny."""
+_MIN_SAMPLE_BYTES = 50_000
 """Minimum size in bytes of the sample on which codecs were measured."""
-MAX_NS_PER_BYTE = 10.0
+_MAX_NS_PER_BYTE = 10.0
 """Maximum CPU nanoseconds per byte of a recommended codec: 10 ns per byte is 100 MB/s."""
-MIN_SIZE_RATIO = 1.1
+_MIN_SIZE_RATIO = 1.1
 """Minimum ratio of compressed sizes for which a codec that sends fewer bytes is recommended."""
 
 
@@ -132,7 +139,9 @@ def _compression(facts: PipelineFacts) -> Advice | None:
     """Give advice if the write is CPU-bound: batches wait for the busy codec thread."""
     spent = facts.metrics.compression_time.mean / 1000
     waits = facts.wait_after_close * 1000 >= 2 * spent or facts.waits_for_kafka
-    if facts.compressing_share < 0.6 or (facts.compressing_share < BUSY_THREAD_SHARE and not waits):
+    if facts.compressing_share < 0.6 or (
+        facts.compressing_share < _BUSY_THREAD_SHARE and not waits
+    ):
         return None
     is_quick = facts.codec in {"lz4", "snappy"}
     return Advice(
@@ -151,18 +160,18 @@ def _codec(facts: PipelineFacts) -> Advice | None:
     """Recommend a codec that, in a dry run, sent fewer bytes or took less CPU for the same size."""
     costs = {cost.codec: cost for cost in facts.report.codecs}
     now = costs.get(facts.codec)
-    quick = [cost for cost in costs.values() if cost.ns_per_byte <= MAX_NS_PER_BYTE]
-    if now is None or now.bytes_uncompressed < MIN_SAMPLE_BYTES or not quick:
+    quick = [cost for cost in costs.values() if cost.ns_per_byte <= _MAX_NS_PER_BYTE]
+    if now is None or now.bytes_uncompressed < _MIN_SAMPLE_BYTES or not quick:
         return None
     smallest = min(cost.bytes_compressed for cost in quick)
-    good = [cost for cost in quick if cost.bytes_compressed <= MIN_SIZE_RATIO * smallest]
+    good = [cost for cost in quick if cost.bytes_compressed <= _MIN_SIZE_RATIO * smallest]
     best = min(good, key=attrgetter("cpu_ns"))
     fewer = now.bytes_compressed / best.bytes_compressed
     extra = best.us_per_record - now.us_per_record
-    if fewer > MIN_SIZE_RATIO:
+    if fewer > _MIN_SIZE_RATIO:
         cost = f"for {extra:,.2f} µs more CPU per record" if extra > 0 else "for less CPU"
         effect = f"it would send {fewer:,.1f} times fewer bytes {cost}"
-    elif fewer > 1 / MIN_SIZE_RATIO and now.cpu_ns > 2 * best.cpu_ns:
+    elif fewer > 1 / _MIN_SIZE_RATIO and now.cpu_ns > 2 * best.cpu_ns:
         effect = f"it would send about as many bytes for {-extra:,.2f} µs less CPU per record"
     else:
         return None
@@ -178,7 +187,7 @@ def _codec(facts: PipelineFacts) -> Advice | None:
 def _round_trip_limit(facts: PipelineFacts) -> Advice | None:
     """Recommend larger requests if every request waits for the response to an earlier request."""
     if (
-        facts.batches < FEW_BATCHES
+        facts.batches < _MIN_BATCHES
         or not facts.max_bytes_per_second
         or facts.bytes_per_second < 0.5 * facts.max_bytes_per_second
     ):
@@ -219,12 +228,16 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
     A smaller batch also counts as full if the next row did not fit.
     """
     limit, full = facts.int_setting("batch.size"), facts.metrics.closed_full
-    if facts.batches < 5 * FEW_BATCHES or limit >= SMALL_LIMIT or not facts.is_delayed_by_batches:
+    if (
+        facts.batches < 5 * _MIN_BATCHES
+        or limit >= _SMALL_BATCH_SIZE
+        or not facts.is_delayed_by_batches
+    ):
         return None
     if _splits(facts) is not None:
         return None
-    as_good_as_full = limit <= TINY_LIMIT and facts.batch_bytes > limit / 2
-    if full < MANY_FULL * facts.metrics.closed and not as_good_as_full:
+    as_good_as_full = limit <= _MIN_BATCH_SIZE and facts.batch_bytes > limit / 2
+    if full < _FULL_SHARE * facts.metrics.closed and not as_good_as_full:
         return None
     return Advice(
         setting="batch.size",
@@ -246,13 +259,13 @@ def _linger(facts: PipelineFacts) -> Advice | None:
             evidence=f"{plural(facts.lingered_bytes, 'byte')} reached a partition in {linger:g} ms",
             conclusion="larger batches would be sent almost empty after such a short time",
         )
-    if facts.batches < 5 * FEW_BATCHES or lingered < 0.5 * facts.metrics.closed:
+    if facts.batches < 5 * _MIN_BATCHES or lingered < 0.5 * facts.metrics.closed:
         return None
     if not facts.is_delayed_by_batches or row_by_row(facts) is not None:
         return None
-    if facts.batch_bytes > min(limit / 2, SMALL_BATCH):
+    if facts.batch_bytes > min(limit / 2, SMALL_BATCH_BYTES):
         return None
-    longer = min(MAX_LINGER_MS, limit / facts.fill_rate * 1000 if facts.fill_rate else 0)
+    longer = min(_MAX_LINGER_MS, limit / facts.fill_rate * 1000 if facts.fill_rate else 0)
     if longer <= linger:
         return None
     return Advice(
@@ -267,8 +280,10 @@ def _linger(facts: PipelineFacts) -> Advice | None:
 
 def _next_is_linger(facts: PipelineFacts) -> bool:
     """Return True if batches should be larger, but such a short linger.ms prevents it."""
-    is_short = facts.linger_ms < SHORT_LINGER_MS
-    return is_short and facts.lingered_bytes < SMALL_BATCH and _small_batches(facts) is not None
+    is_short = facts.linger_ms < _SHORT_LINGER_MS
+    return (
+        is_short and facts.lingered_bytes < SMALL_BATCH_BYTES and _small_batches(facts) is not None
+    )
 
 
 def _buffer(facts: PipelineFacts) -> Advice | None:
@@ -277,7 +292,7 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
     partitions, early = facts.open_batches, facts.metrics.closed_memory
     if facts.throttled_share >= MIN_SHARE:
         return None
-    if memory < SMALL_BUFFER and facts.blocked_share >= 0.2:
+    if memory < _SMALL_BUFFER_BYTES and facts.blocked_share >= 0.2:
         return Advice(
             setting="buffer.memory",
             direction=Direction.RAISE,
@@ -286,7 +301,7 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
             conclusion="so few bytes are in flight that the write waits for each round trip; "
             "Kafka's default is 33,554,432",
         )
-    if batch * partitions <= memory or early < MANY_EARLY * facts.metrics.closed:
+    if batch * partitions <= memory or early < _CLOSED_EARLY_SHARE * facts.metrics.closed:
         return None
     return Advice(
         setting="buffer.memory",
@@ -317,7 +332,7 @@ def _blocked(facts: PipelineFacts) -> Advice | None:
 def _brokers(facts: PipelineFacts) -> Advice | None:
     """Give advice if closed batches wait longer than linger.ms, and no other rule explains it."""
     linger = facts.linger_ms / 1000
-    if facts.batches < FEW_BATCHES or facts.wait_after_close < max(2 * linger, 0.05):
+    if facts.batches < _MIN_BATCHES or facts.wait_after_close < max(2 * linger, 0.05):
         return None
     if facts.compressing_share >= 0.6 or facts.throttled_share >= MIN_SHARE:
         return None
@@ -335,12 +350,12 @@ def _brokers(facts: PipelineFacts) -> Advice | None:
 
 def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
     tasks = facts.report.tasks
-    if tasks < TINY_TASKS:
+    if tasks < _MANY_TASKS:
         return None
     size, seconds = facts.report.bytes_uncompressed / tasks, facts.busy_s / tasks
     if (
-        size > TINY_BYTES
-        or max(seconds, facts.seconds_per_task) > TINY_TASK_S
+        size > _TINY_TASK_BYTES
+        or max(seconds, facts.seconds_per_task) > _TINY_TASK_S
         or facts.is_of_several_writes
     ):
         return None
@@ -356,9 +371,9 @@ def _tiny_tasks(facts: PipelineFacts) -> Advice | None:
 def _serializing(facts: PipelineFacts) -> Advice | None:
     """Give advice if tasks spend most of their time serializing, and do not wait for Kafka."""
     seconds = facts.metrics.serialize_time / 1_000_000
-    if seconds < MIN_SERIALIZE_S or not facts.busy_s or seconds < SERIALIZE_SHARE * facts.busy_s:
+    if seconds < _MIN_SERIALIZE_S or not facts.busy_s or seconds < _SERIALIZE_SHARE * facts.busy_s:
         return None
-    if facts.batches < FEW_BATCHES:  # A short job spends this time on starting the encoders.
+    if facts.batches < _MIN_BATCHES:  # A short job spends this time on starting the encoders.
         return None
     name = "value.format" if facts.setting("value.format") else "key.format"
     is_json = facts.setting(name).startswith("json")
@@ -392,7 +407,7 @@ def _verification(facts: PipelineFacts) -> Advice | None:
     if all(first is None for first in first_offsets):
         return None
     errors = dict(facts.report.errors)
-    moved = sum(errors.get(name, 0) for name in _FORMER_LEADER)
+    moved = sum(errors.get(name, 0) for name in _FORMER_LEADER_ERRORS)
     if facts.setting("acks") == "leader":
         evidence = "acks=1: an acknowledged record is lost if its leader fails before a follower "
         evidence += "has it"
@@ -414,8 +429,8 @@ def skew(facts: PipelineFacts) -> Advice | None:
     Rows without a key are assigned to partitions batch by batch. Their distribution is uneven by
     chance and because brokers differ, so changing the rows would not help.
     """
-    largest = facts.largest_partition(FEW_BATCHES)
-    if largest is None or largest[1] < MIN_SKEW:
+    largest = facts.largest_partition(_MIN_BATCHES)
+    if largest is None or largest[1] < _MIN_SKEW:
         return None
     partition, excess = largest
     partition_source = facts.partition_source(partition.topic)
@@ -433,10 +448,10 @@ def skew(facts: PipelineFacts) -> Advice | None:
 def row_by_row(facts: PipelineFacts) -> Advice | None:
     """Give advice if a partitioner that ignores batches causes small batches in many partitions."""
     partitions, partitioner = len(facts.report.partitions), facts.setting("partitioner")
-    if partitioner not in ROW_BY_ROW or partitions < 2 or facts.batches < 5 * FEW_BATCHES:
+    if partitioner not in ROW_BY_ROW or partitions < 2 or facts.batches < 5 * _MIN_BATCHES:
         return None
     limit, full = facts.int_setting("batch.size"), facts.metrics.closed_full
-    if facts.batch_bytes > min(limit / 2, SMALL_BATCH) or full >= 0.5 * facts.metrics.closed:
+    if facts.batch_bytes > min(limit / 2, SMALL_BATCH_BYTES) or full >= 0.5 * facts.metrics.closed:
         return None
     return Advice(
         setting="the default partitioner",

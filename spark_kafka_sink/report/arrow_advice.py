@@ -20,9 +20,9 @@ MEASURING_COST_S, MEASURING_COLUMN_COST_S = 0.07e-6, 0.055e-6
 """JVM seconds that measuring batches costs per row, and per row and column: Spark adds up the sizes
 of all columns after every row. Measured with one and with ten columns.
 """
-SHORT_ARROW_BATCH = 1_000
+_SHORT_ARROW_BATCH = 1_000
 """Number of rows in an Arrow batch above which its fixed cost is negligible."""
-BATCH_COST_S = 70e-6
+_BATCH_COST_S = 70e-6
 """Minimum time per batch in seconds, even with few rows: 50 us of the Python worker's CPU time and
 20 to 60 us of the JVM's, which are spent in parallel if each process has a core. On a busy machine,
 a batch takes longer.
@@ -82,10 +82,10 @@ def measured_arrow_batches(
 def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
     """Give advice if Spark sends few rows at a time, because each batch has a fixed cost."""
     rows = facts.int_setting(ARROW_RECORDS)
-    if not 0 < rows <= SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
+    if not 0 < rows <= _SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
         return None
     batches = facts.report.records / rows
-    share = min(1.0, facts.share(batches * BATCH_COST_S))
+    share = min(1.0, facts.share(batches * _BATCH_COST_S))
     if share < MIN_SHARE or facts.waits_for_kafka:
         return None
     return Advice(

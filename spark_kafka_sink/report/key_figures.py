@@ -10,7 +10,7 @@ from spark_kafka_sink.common.text import MB
 if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
 
-MILLIS = 1_000
+_MILLIS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,12 @@ def _counts(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
 
 def _speed(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
     whole = report.active_ms or report.duration_max_ms
-    per_second = MILLIS / whole if whole else 0.0
+    per_second = _MILLIS / whole if whole else 0.0
     return (
-        KeyFigure("whole write", "s", report.duration_ms / MILLIS),
-        KeyFigure("start of Python workers", "s", report.startup_ms / MILLIS),
-        KeyFigure("slowest task", "s", report.duration_max_ms / MILLIS),
-        KeyFigure("all tasks", "s", report.duration_sum_ms / MILLIS),
+        KeyFigure("whole write", "s", report.duration_ms / _MILLIS),
+        KeyFigure("start of Python workers", "s", report.startup_ms / _MILLIS),
+        KeyFigure("slowest task", "s", report.duration_max_ms / _MILLIS),
+        KeyFigure("all tasks", "s", report.duration_sum_ms / _MILLIS),
         KeyFigure("rate", "records/s", report.successful_records * per_second),
         KeyFigure("rate, encoded", "MB/s", report.bytes_uncompressed / MB * per_second),
     )
@@ -117,7 +117,7 @@ def _speed(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
 def _latencies(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
     named = (("request", report.request_latency), ("queue", report.queue_latency))
     return tuple(
-        KeyFigure(f"{name} latency p{percent}", "ms", times.percentile(percent) / MILLIS)
+        KeyFigure(f"{name} latency p{percent}", "ms", times.percentile(percent) / _MILLIS)
         for name, times in named
         for percent in (50, 99)
     )

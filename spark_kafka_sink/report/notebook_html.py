@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
 
 
-PARTITIONS_SHOWN = 20
+_PARTITIONS_SHOWN = 20
 
 
 def to_html(report: DeliveryCounters) -> str:
@@ -34,7 +34,7 @@ def to_html(report: DeliveryCounters) -> str:
 def _partitions(report: DeliveryCounters) -> str:
     if not report.partitions:
         return ""
-    table = partition_table(report, PARTITIONS_SHOWN)
+    table = partition_table(report, _PARTITIONS_SHOWN)
     head, body = _row("th", table.columns), "".join(_row("td", row) for row in table.rows)
     caption = f"<p>{table.caption}</p>" if table.caption else ""
     return (

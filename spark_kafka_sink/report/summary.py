@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
     from spark_kafka_sink.report.partition_report import PartitionReport
 
-TOPICS_SHOWN = 8
-ERRORS_SHOWN = 5
-ADVICE_SHOWN = 3
+_TOPICS_SHOWN = 8
+_ERRORS_SHOWN = 5
+_ADVICE_SHOWN = 3
 _STATUS_TEXTS = {DeliveryStatus.SENT: "sent without acknowledgement"}
 """Texts for statuses whose value is not clear by itself."""
 _SHOWN_STARTUP_S = 0.05
@@ -135,7 +135,7 @@ def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> li
         ("problems", _problems(report)),
         *_bad_row_lines(report),
         *_topics(report),
-        *(("advice", str(advice)) for advice in advise(report)[:ADVICE_SHOWN]),
+        *(("advice", str(advice)) for advice in advise(report)[:_ADVICE_SHOWN]),
     ]
 
 
@@ -276,9 +276,9 @@ def _problems(report: DeliveryCounters) -> str:
         plural(report.retried_tasks, "task on a later attempt", "tasks on a later attempt"),
     ]
     ranked = sorted(report.errors, key=lambda pair: (-pair[1], pair[0]))
-    named = [f"{name} {times:,}" for name, times in ranked[:ERRORS_SHOWN]]
+    named = [f"{name} {times:,}" for name, times in ranked[:_ERRORS_SHOWN]]
     omitted = (
-        [plural(len(ranked) - ERRORS_SHOWN, "other error")] if len(ranked) > ERRORS_SHOWN else []
+        [plural(len(ranked) - _ERRORS_SHOWN, "other error")] if len(ranked) > _ERRORS_SHOWN else []
     )
     return ", ".join(parts + named + omitted)
 
@@ -289,9 +289,11 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
         groups[partition.topic].append(partition)
     # Topics with undelivered records come first, followed by the largest topics.
     order = sorted(groups.items(), key=lambda pair: (not _lost(pair[1]), -_records(pair[1])))
-    rows = [("topic", f"{topic}: {_topic(report, group)}") for topic, group in order[:TOPICS_SHOWN]]
-    if len(order) > TOPICS_SHOWN:
-        rows.append(("", f"and {plural(len(order) - TOPICS_SHOWN, 'more topic')}"))
+    rows = [
+        ("topic", f"{topic}: {_topic(report, group)}") for topic, group in order[:_TOPICS_SHOWN]
+    ]
+    if len(order) > _TOPICS_SHOWN:
+        rows.append(("", f"and {plural(len(order) - _TOPICS_SHOWN, 'more topic')}"))
     return rows
 
 

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.key_figures import Comparison
 
-MAX_MICRO_BATCHES = 50
+_MAX_MICRO_BATCHES = 50
 """Maximum number of micro-batches in the table; only the latest are shown."""
-MAX_PARTITIONS = 50
+_MAX_PARTITIONS = 50
 """Maximum number of partitions in the table, in which partitions with failures come first."""
-WIDTH = 160
+_WIDTH = 160
 _OTHER_TABLES = {"topic", "", "advice"}
 """Lines of the summary whose content is in another table."""
 
@@ -45,7 +45,7 @@ def print_report(
         out.print(_micro_batches(batches))
     if report.codecs:
         out.print(_codecs(report))
-    partitions = partition_table(report, MAX_PARTITIONS)
+    partitions = partition_table(report, _MAX_PARTITIONS)
     first, *numbers = partitions.columns
     columns = (first, *(f">{name}" for name in numbers))
     out.print(make_table(partitions.title, columns, partitions.rows, partitions.caption))
@@ -103,10 +103,10 @@ def _nothing_to_advise(report: DeliveryReport) -> str:
 
 
 def wide_console() -> Console:
-    """Return a console as wide as the terminal or COLUMNS, otherwise `WIDTH` columns wide."""
+    """Return a console as wide as the terminal or COLUMNS, otherwise `_WIDTH` columns wide."""
     console = Console()
     known = console.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
-    return console if known else Console(width=WIDTH)
+    return console if known else Console(width=_WIDTH)
 
 
 def make_table(
@@ -173,13 +173,13 @@ def _micro_batches(batches: Sequence[DeliveryReport]) -> Table:
             if batch.request_latency.count
             else "",
         )
-        for batch in batches[-MAX_MICRO_BATCHES:]
+        for batch in batches[-_MAX_MICRO_BATCHES:]
     )
     return make_table(
         "Micro-batches",
         ("micro-batch", "started at", "status", *numbers),
         rows,
-        omitted_caption(len(batches) - MAX_MICRO_BATCHES, "earlier report"),
+        omitted_caption(len(batches) - _MAX_MICRO_BATCHES, "earlier report"),
     )
 
 

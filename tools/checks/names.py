@@ -1,9 +1,10 @@
 """Check names, words, and the place of constants: `python -m tools.checks.names [PATH ...]`.
 
 Prints every violation: words that have another word in this project, hints that are no sentence,
-documented arguments that do not exist, classes of the same name, and constants below a class or
-function that they do not need. In tests and tools too: variables whose name says nothing, test
-files that have the name of no module, and imports of test files.
+documented arguments that do not exist, classes of the same name, constants below a class or
+function that they do not need, and constants without an underscore that only one file uses. In
+tests and tools too: variables whose name says nothing, test files that have the name of no module,
+and imports of test files.
 """
 
 import ast
@@ -19,6 +20,7 @@ VAGUE = {"each", "one", "found", "made", "given", "told", "wanted"}
 VAGUE_IN_PRODUCT = VAGUE | {"asked", "info", "most", "needy", "some"}
 WORDS = re.compile(r"\b(can't|can not|\w*serialis\w+)\b", re.IGNORECASE)
 ARGUMENT = re.compile(r"^ {4}(\w+):", re.MULTILINE)
+CONSTANT = re.compile(r"[A-Z][A-Z\d_]+")
 START = re.compile(r"[a-z]\w*(?![\w:.=])")
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -93,6 +95,29 @@ def repeated_classes(paths: Iterable[Path]) -> Iterator[str]:
                     yield f"{path}:{node.lineno}: {node.name} is also a class of {earlier}"
 
 
+def private_constants(paths: Iterable[Path], others: Iterable[Path]) -> Iterator[str]:
+    """Yield a line for each constant in `paths` that needs an underscore: no other file uses it."""
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in (*paths, *others)}
+    used = {name for tree in trees.values() for node in ast.walk(tree) for name in _used(node)}
+    for path in paths:
+        for node in trees[path].body:
+            if isinstance(node, ast.Assign | ast.AnnAssign):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                name = ast.unparse(target)
+                if CONSTANT.fullmatch(name) and not used & {name, f"{path.stem}.{name}"}:
+                    yield f"{path}:{node.lineno}: only this file uses {name}: begin it with _"
+
+
+def _used(node: ast.AST) -> list[str]:
+    """Return the imported names, with their module's last name, or the attribute, or the text."""
+    if isinstance(node, ast.ImportFrom):
+        module = (node.module or "").rpartition(".")[2]
+        return [f"{module}.{alias.name}" for alias in node.names]
+    if isinstance(node, ast.Attribute):
+        return [node.attr]
+    return [_text(node)] if isinstance(node, ast.Constant) else []
+
+
 def _text(node: ast.expr) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
@@ -135,9 +160,9 @@ def main() -> None:
     violations = [*_violations_in(paths, CHECKS), *repeated_classes(paths)]
     if not sys.argv[1:]:
         tests = _files([_ROOT / "tests"])
-        violations += _violations_in(
-            [*tests, *_files([_ROOT / "tools"])], (partial(vague_names, vague=VAGUE),)
-        )
+        others = [*tests, *_files([_ROOT / "tools"])]
+        violations += private_constants(paths, others)
+        violations += _violations_in(others, (partial(vague_names, vague=VAGUE),))
         violations += misnamed_tests(_ROOT / "tests" / "unit", _ROOT / "spark_kafka_sink")
         violations += [line for path in tests for line in imported_tests(path)]
     sys.stdout.write("".join(f"{line}\n" for line in violations))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-NO_LEADER = -1
+_NO_LEADER = -1
 
 
 class Elections:
@@ -62,7 +62,7 @@ class Elections:
     def on_node_started(self) -> None:
         """Elect leaders for all partitions without a leader."""
         for partition in self._topics.partitions():
-            if partition.leader == NO_LEADER:
+            if partition.leader == _NO_LEADER:
                 self._elect(partition)
                 self._purgatory.wake(partition.topic_partition)
 
@@ -81,7 +81,7 @@ class Elections:
         this replica are lost.
         """
         first = partition.replicas[0]
-        if partition.leader == first or (unclean and partition.leader != NO_LEADER):
+        if partition.leader == first or (unclean and partition.leader != _NO_LEADER):
             return ErrorCode.election_not_needed
         if not unclean:
             if first not in partition.in_sync or not self._nodes[first].is_active:
@@ -174,7 +174,7 @@ class Elections:
         """Retry failed truncations, and complete the reassignments whose replicas are in sync."""
         for key, partition in list(self._untruncated.items()):
             is_current = self._topics.partition(*key) is partition
-            if not is_current or partition.leader != NO_LEADER or self._retry(partition):
+            if not is_current or partition.leader != _NO_LEADER or self._retry(partition):
                 del self._untruncated[key]
         for partition in self.reassigned():
             topic = self._topics.named(partition.topic)
@@ -199,7 +199,7 @@ class Elections:
     def _retry(self, partition: Partition) -> bool:
         """Truncate a log to the end of its next leader, and elect that leader. Return success."""
         node = self._candidate(partition)
-        if node == NO_LEADER:
+        if node == _NO_LEADER:
             return False
         try:
             partition.truncate(partition.replica_states.ends[node])
@@ -212,33 +212,33 @@ class Elections:
         self._change_leader(partition, self._candidate(partition))
 
     def _candidate(self, partition: Partition) -> int:
-        """Return the first active in-sync replica, or `NO_LEADER`."""
+        """Return the first active in-sync replica, or `_NO_LEADER`."""
         candidates = (
             node
             for node in partition.replicas
             if node in partition.in_sync and self._nodes[node].is_active
         )
-        return next(candidates, NO_LEADER)
+        return next(candidates, _NO_LEADER)
 
     def _change_leader(self, partition: Partition, node: int) -> None:
         old = partition.leader
         if node == old:
             return
-        if old != NO_LEADER:
+        if old != _NO_LEADER:
             partition.replica_states.ends[old] = partition.log.end_offset
-        elif node != NO_LEADER and not partition.needs_truncation:
+        elif node != _NO_LEADER and not partition.needs_truncation:
             partition.replica_states.ends[node] = partition.log.end_offset
         self._set_leader(partition, node)
 
     def _set_leader(self, partition: Partition, node: int) -> None:
         partition.leader = node
         partition.leader_epoch += 1
-        if node != NO_LEADER:
+        if node != _NO_LEADER:
             is_only = len(partition.replicas) == 1
             end = partition.log.end_offset if is_only else partition.replica_states.ends[node]
             if end < partition.log.end_offset or partition.needs_truncation:
                 self._truncate(partition, end)
-        if partition.leader != NO_LEADER:
+        if partition.leader != _NO_LEADER:
             partition.begin_leader_epoch()
         self._purgatory.wake(partition.topic_partition)
         try:
@@ -260,7 +260,7 @@ class Elections:
                 partition.index,
                 error,
             )
-            partition.leader = NO_LEADER
+            partition.leader = _NO_LEADER
             self._untruncated[partition.topic_partition] = partition
 
 

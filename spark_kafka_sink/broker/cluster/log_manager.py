@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
 
 _LOG = logging.getLogger(__name__)
-FLUSH_CHECK_MS: Final = 100
+_FLUSH_CHECK_MS: Final = 100
 """Milliseconds between checks for logs that must be flushed because of flush.ms."""
-PRODUCER_CHECK_MS: Final = 86_400_000
+_PRODUCER_CHECK_MS: Final = 86_400_000
 """Milliseconds between checks for idle producer ids (producer.id.expiration.ms), which therefore
 expire after one to two days. Times of batches are not compared: a producer can write old records.
 """
@@ -42,7 +42,7 @@ class LogManager:
         """Flush logs, and delete expired segments and producer ids, each at its own interval."""
         now = self._clock.wall_ms()
         # The clock might have been set back.
-        if abs(now - self._flush_checked) >= FLUSH_CHECK_MS:
+        if abs(now - self._flush_checked) >= _FLUSH_CHECK_MS:
             self._flush_checked = now
             for partition in self._partitions():
                 _try_step(partition.log.storage.flush_if_due, now)
@@ -50,7 +50,7 @@ class LogManager:
             self._retention_checked = now
             for partition in self._partitions():
                 _try_step(partition.log.expire, now, partition.high_watermark)
-        if abs(now - self._producers_checked) >= PRODUCER_CHECK_MS:
+        if abs(now - self._producers_checked) >= _PRODUCER_CHECK_MS:
             self._producers_checked = now
             for partition in self._partitions():
                 partition.expire_producers()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 
 _LOG = logging.getLogger(__name__)
-LEADER_EPOCH = "leader epoch"
-UNFINISHED = "remains"
+_LEADER_EPOCH = "leader epoch"
+_UNFINISHED = "remains"
 """Journal kind of partitions (by topic) whose creation or deletion has started.
 
 On startup, their data is deleted unless the journal lists them as partitions of a topic.
@@ -73,7 +73,7 @@ class TopicStore:
 
     def _mark_unfinished(self, topic: str, indexes: range, *, is_new: bool) -> None:
         value = {"partitions": [indexes.start, indexes.stop], "is_new": is_new}
-        self._journal.put(UNFINISHED, (topic,), value)
+        self._journal.put(_UNFINISHED, (topic,), value)
 
     def _delete_unfinished(self, topic: str) -> None:
         """Delete the data of partitions whose creation or deletion did not complete.
@@ -81,17 +81,17 @@ class TopicStore:
         Raises:
             OSError: some data remains. It stays listed in the journal, so that it is deleted later.
         """
-        unfinished = self._journal.get(UNFINISHED, (topic,))
+        unfinished = self._journal.get(_UNFINISHED, (topic,))
         if unfinished is None:
             return
         saved = self._journal.get(TOPIC, (topic,))
         first, end = unfinished["partitions"]
         for index in range(max(first, len(saved["partitions"]) if saved else 0), end):
             self._backend.remove(topic, index, only_if_empty=unfinished["is_new"])
-            for kind in (LOG_START, RECOVERY_POINT, LEADER_EPOCH):
+            for kind in (LOG_START, RECOVERY_POINT, _LEADER_EPOCH):
                 if self._journal.get(kind, (topic, index)) is not None:
                     self._journal.put(kind, (topic, index), None)
-        self._journal.put(UNFINISHED, (topic,), None)
+        self._journal.put(_UNFINISHED, (topic,), None)
 
     def _try_to_delete_unfinished(self, topic: str) -> None:
         try:
@@ -129,7 +129,7 @@ class TopicStore:
         Clients would ignore metadata with these epochs, and send requests to the former leader.
         """
         key = partition.topic_partition
-        self._journal.put(LEADER_EPOCH, key, partition.leader_epoch)
+        self._journal.put(_LEADER_EPOCH, key, partition.leader_epoch)
 
     def delete_records(self, partition: Partition, offset: int) -> None:
         """Store the new log start offset of a partition, and advance the log to it.
@@ -152,7 +152,7 @@ class TopicStore:
 
     def load(self, nodes: Sequence[int], layers: tuple[ConfigLayer, ...]) -> Iterator[Topic]:
         """Yield the topics that were stored before the restart, with new leader epochs."""
-        for (name,) in self._journal.all(UNFINISHED):
+        for (name,) in self._journal.all(_UNFINISHED):
             self._try_to_delete_unfinished(str(name))
         for (name,), value in self._journal.all(TOPIC).items():
             config = TopicConfig(own=value["configs"], broker=layers)
@@ -178,7 +178,7 @@ class TopicStore:
             lambda on_batch: self._backend.load(topic.name, index, topic.config.log, on_batch),
             self._journal.get(LOG_START, (topic.name, index)) or 0,
         )
-        elected = self._journal.get(LEADER_EPOCH, (topic.name, index)) or 0
+        elected = self._journal.get(_LEADER_EPOCH, (topic.name, index)) or 0
         latest = max(known["leader_epoch"], elected, partition.log.epochs.latest)
         partition.leader_epoch = latest + 1
         partition.begin_leader_epoch()

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
 
 
-OFFSETS_TOPIC = "__consumer_offsets"
-OFFSETS_PARTITION = TopicPartition(OFFSETS_TOPIC, 0)
+_OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_PARTITION = TopicPartition(_OFFSETS_TOPIC, 0)
 ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
 """The producer id and epoch for a response, or an error code."""
 _LOG = logging.getLogger(__name__)
 CHECK_INTERVAL_MS = 50
-NOT_WRITTEN = 0
+_NOT_WRITTEN = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +78,7 @@ class TransactionCoordinator:
     _markers: dict[str, dict[TopicPartition, int]] = field(default_factory=dict, init=False)
     """Partitions whose marker is not yet replicated, by transactional id.
 
-    The value is the log's end offset after the marker, or `NOT_WRITTEN`.
+    The value is the log's end offset after the marker, or `_NOT_WRITTEN`.
     """
     _checked_ms: int = field(default=0, init=False)
     _is_failing: bool = field(default=False, init=False)
@@ -88,7 +88,7 @@ class TransactionCoordinator:
         for value in self._journal.all(TRANSACTION).values():
             txn = self._by_id[value["id"]] = _read(value)
             if txn.is_prepared:
-                self._markers[txn.id] = dict.fromkeys(txn.partitions, NOT_WRITTEN)
+                self._markers[txn.id] = dict.fromkeys(txn.partitions, _NOT_WRITTEN)
 
     def recover(self, topics: Iterable[Topic]) -> None:
         """Reconcile the journal with the logs after a start. Either can have lost its end."""
@@ -271,7 +271,7 @@ class TransactionCoordinator:
 
     def _finish(self, prepared: TransactionMetadata) -> None:
         self._save(prepared)
-        self._markers[prepared.id] = dict.fromkeys(prepared.partitions, NOT_WRITTEN)
+        self._markers[prepared.id] = dict.fromkeys(prepared.partitions, _NOT_WRITTEN)
         self._write_markers(prepared)
 
     def _write_markers(self, txn: TransactionMetadata) -> None:
@@ -299,13 +299,13 @@ class TransactionCoordinator:
         """
         partition = self._find_partition(*topic_partition)
         if partition is None:
-            return None if self.write_marker(topic_partition, marker) else NOT_WRITTEN
+            return None if self.write_marker(topic_partition, marker) else _NOT_WRITTEN
         is_lost = (
             end > partition.log.end_offset or marker.producer_id in partition.transactions.ongoing
         )
-        if end == NOT_WRITTEN or is_lost:
+        if end == _NOT_WRITTEN or is_lost:
             if not self.write_marker(topic_partition, marker):
-                return NOT_WRITTEN
+                return _NOT_WRITTEN
             end = partition.log.end_offset
         return None if partition.high_watermark >= end else end
 
@@ -316,7 +316,7 @@ class TransactionCoordinator:
         partitions, no marker is written.
         """
         try:
-            if topic_partition[0] == OFFSETS_TOPIC:
+            if topic_partition[0] == _OFFSETS_TOPIC:
                 self._offsets.end(marker)
             elif (partition := self._find_partition(*topic_partition)) is not None:
                 if partition.leader < 0:
@@ -350,7 +350,7 @@ class TransactionCoordinator:
         return [
             self._by_id[name]
             for name, ends in self._markers.items()
-            if ends and NOT_WRITTEN not in ends.values()
+            if ends and _NOT_WRITTEN not in ends.values()
         ]
 
     def _advance(self, txn: TransactionMetadata, now: transaction_state.Now) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 
-NO_TIME = -1
+_NO_TIME = -1
 MAX_EPOCH = 2**15 - 1
 LAST_EPOCH = MAX_EPOCH - 1
 """The highest epoch for producers. The coordinator uses the next epoch to fence a producer."""
@@ -76,8 +76,8 @@ class TransactionMetadata:
     next_producer_id: int = NO_PRODUCER_ID
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
-    started_ms: int = NO_TIME
-    updated_ms: int = NO_TIME
+    started_ms: int = _NO_TIME
+    updated_ms: int = _NO_TIME
 
     @property
     def is_exhausted(self) -> bool:
@@ -126,7 +126,7 @@ def initialize(
 
     `expected` is the producer id and epoch in the request (KIP-360).
     """
-    reset = {"timeout_ms": timeout_ms, "partitions": frozenset(), "started_ms": NO_TIME}
+    reset = {"timeout_ms": timeout_ms, "partitions": frozenset(), "started_ms": _NO_TIME}
     reset["updated_ms"] = now.ms
     current = ProducerIdAndEpoch(txn.producer_id, txn.epoch)
     if txn.is_exhausted and (expected is None or expected.epoch == txn.epoch):

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 
 
-PENDING = "pending_offset"
-EPOCHS = "offset_epoch"
+_PENDING = "pending_offset"
+_EPOCHS = "offset_epoch"
 Pending: TypeAlias = "dict[tuple[str, TopicPartition], CommittedOffset]"
 """Pending offsets of one producer's transaction, by group id and topic-partition."""
 
@@ -40,9 +40,9 @@ class TransactionalOffsets:
     def __init__(self, journal: Journal, groups: GroupCoordinator) -> None:
         self._journal = journal
         self._groups = groups
-        self._epochs = {int(key[0]): int(epoch) for key, epoch in journal.all(EPOCHS).items()}
+        self._epochs = {int(key[0]): int(epoch) for key, epoch in journal.all(_EPOCHS).items()}
         self._pending: dict[int, Pending] = {}
-        for (producer, group, topic, index), value in journal.all(PENDING).items():
+        for (producer, group, topic, index), value in journal.all(_PENDING).items():
             pending = self._pending.setdefault(int(producer), {})
             offset = CommittedOffset(**value)
             pending[str(group), TopicPartition(str(topic), int(index))] = offset
@@ -74,12 +74,12 @@ class TransactionalOffsets:
         """Store an offset until its transaction ends."""
         self.begin(producer)
         key = (producer.producer_id, group_id, *topic_partition)
-        self._journal.put(PENDING, key, asdict(offset))
+        self._journal.put(_PENDING, key, asdict(offset))
         self._pending[producer.producer_id][group_id, topic_partition] = offset
 
     def _set_epoch(self, producer: ProducerIdAndEpoch) -> None:
         if self._epochs.get(producer.producer_id) != producer.epoch:
-            self._journal.put(EPOCHS, (producer.producer_id,), producer.epoch)
+            self._journal.put(_EPOCHS, (producer.producer_id,), producer.epoch)
             self._epochs[producer.producer_id] = producer.epoch
 
     def forget_producer(self, producer_id: int) -> None:
@@ -89,7 +89,7 @@ class TransactionalOffsets:
             OSError: the journal failed. The epoch is retained.
         """
         if producer_id in self._epochs and producer_id not in self._pending:
-            self._journal.put(EPOCHS, (producer_id,), None)
+            self._journal.put(_EPOCHS, (producer_id,), None)
             del self._epochs[producer_id]
 
     def forget_other_producers(self, known: Container[int]) -> None:
@@ -118,7 +118,7 @@ class TransactionalOffsets:
                 topic_partition not in offsets or offsets[topic_partition].order <= offset.order
             ):
                 offsets[topic_partition] = offset
-            self._journal.put(PENDING, (marker.producer_id, group_id, *topic_partition), None)
+            self._journal.put(_PENDING, (marker.producer_id, group_id, *topic_partition), None)
             del pending[group_id, topic_partition]
         self._pending.pop(marker.producer_id, None)
 
@@ -133,7 +133,7 @@ class TransactionalOffsets:
         """
         for producer_id, pending in self._pending.items():
             for group_id, topic_partition in [key for key in pending if is_deleted(*key)]:
-                self._journal.put(PENDING, (producer_id, group_id, *topic_partition), None)
+                self._journal.put(_PENDING, (producer_id, group_id, *topic_partition), None)
                 del pending[group_id, topic_partition]
 
     def forget_topic(self, name: str) -> None:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 ROOT: Final = "spark_kafka_sink.broker"
-LEVELS: Final = {
+_LEVELS: Final = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,
     "WARN": logging.WARNING,
@@ -51,10 +51,10 @@ LEVELS: Final = {
     "DEBUG": logging.DEBUG,
     "TRACE": logging.DEBUG,
 }
-_NAMES = {number: name for name, number in reversed(LEVELS.items())} | {logging.DEBUG: "DEBUG"}
-UNKNOWN_TYPE = 0
-CLIENT_METRICS = 16
-ALL_TYPES_VERSION = 1
+_NAMES = {number: name for name, number in reversed(_LEVELS.items())} | {logging.DEBUG: "DEBUG"}
+_UNKNOWN_TYPE = 0
+_CLIENT_METRICS = 16
+_ALL_TYPES_VERSION = 1
 
 
 def _log_levels() -> dict[str, str]:
@@ -289,7 +289,7 @@ def _broker_entry(
     """Return the entry of a config. As in Kafka, the values of unknown configs are hidden."""
     if started is None:
         first = changed[0]
-        entry = _entry(name, None, UNKNOWN_TYPE, first["source"])
+        entry = _entry(name, None, _UNKNOWN_TYPE, first["source"])
         hidden = [synonym | {"value": None} for synonym in map(dict, changed)]
         return entry | {"is_sensitive": True, "synonyms": hidden}
     values = list(changed)
@@ -327,7 +327,7 @@ def _group_configs(context: RequestContext, group_id: str) -> Iterable[FieldValu
 
 def _logger_configs() -> Iterable[FieldValues]:
     source = ConfigSource.BROKER_LOGGER
-    return [_entry(name, level, UNKNOWN_TYPE, source) for name, level in _log_levels().items()]
+    return [_entry(name, level, _UNKNOWN_TYPE, source) for name, level in _log_levels().items()]
 
 
 def _synonym(name: str, value: str | None, source: ConfigSource) -> FieldValues:
@@ -343,10 +343,10 @@ def _entry(
 def list_config_resources(context: RequestContext) -> HandlerResult:
     """Handle the ListConfigResources API."""
     requested = set(context.get("resource_types", ()))
-    if requested - {*ConfigResourceType, CLIENT_METRICS}:
+    if requested - {*ConfigResourceType, _CLIENT_METRICS}:
         return {"error_code": ErrorCode.unsupported_version}
-    if context.version < ALL_TYPES_VERSION:
-        requested = {CLIENT_METRICS}
+    if context.version < _ALL_TYPES_VERSION:
+        requested = {_CLIENT_METRICS}
     return {
         "config_resources": [
             {"resource_name": name, "resource_type": int(kind)}
@@ -466,11 +466,12 @@ def _change_log_levels(context: RequestContext, item: Any) -> None:
             raise _invalid_request("Log levels can only be set or deleted.")
         if change.name not in _log_levels():
             raise TopicError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
-        if change.config_operation == AlterConfigOp.SET and change.value not in LEVELS:
+        if change.config_operation == AlterConfigOp.SET and change.value not in _LEVELS:
             raise TopicError(
-                ErrorCode.invalid_config, f"Log level {change.value} must be one of {list(LEVELS)}."
+                ErrorCode.invalid_config,
+                f"Log level {change.value} must be one of {list(_LEVELS)}.",
             )
     for change in () if context.request.validate_only else item.configs:
         is_deleted = change.config_operation == AlterConfigOp.DELETE
-        level = logging.NOTSET if is_deleted else LEVELS[change.value]
+        level = logging.NOTSET if is_deleted else _LEVELS[change.value]
         logging.getLogger(change.name).setLevel(level)

@@ -50,17 +50,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupMember
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
-NAMED_VERSION = 5
-NO_NEW_PROTOCOL = (
+_NAMED_VERSION = 5
+_NO_NEW_PROTOCOL = (
     "This broker does not support the consumer group protocol of KIP-848: set "
     "group.protocol=classic on the consumer."
 )
-NOT_FOUND_VERSION = 6
-CLASSIC = "classic"
-MAX_METADATA = 4_096
+_NOT_FOUND_VERSION = 6
+_CLASSIC = "classic"
+_MAX_METADATA = 4_096
 """Kafka's default for offset.metadata.max.bytes. Despite the name, Kafka counts characters."""
-GROUPS_VERSION = 8
-CONSUMER = "consumer"
+_GROUPS_VERSION = 8
+_CONSUMER = "consumer"
 
 
 def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
@@ -134,12 +134,12 @@ def sync_group(context: RequestContext) -> HandlerResult:
     if error := context.group_coordinator_error():
         return {"error_code": error}
     expected = (context.get("protocol_type", None), context.get("protocol_name", None))
-    if context.version >= NAMED_VERSION and None in expected:
+    if context.version >= _NAMED_VERSION and None in expected:
         return {"error_code": ErrorCode.inconsistent_group_protocol}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     if error := check_member(context, group, request.generation_id):
         return {"error_code": error}
-    if context.version >= NAMED_VERSION and expected != (group.protocol_type, group.protocol):
+    if context.version >= _NAMED_VERSION and expected != (group.protocol_type, group.protocol):
         return {"error_code": ErrorCode.inconsistent_group_protocol}
     assignments = {item.member_id: bytes(item.assignment) for item in request.assignments}
     if error := group.sync(request.member_id, assignments, context.reply):
@@ -182,7 +182,7 @@ def consumer_group_heartbeat(context: RequestContext) -> HandlerResult:
     """Handle the ConsumerGroupHeartbeat API."""
     return {
         "error_code": ErrorCode.unsupported_version,
-        "error_message": NO_NEW_PROTOCOL,
+        "error_message": _NO_NEW_PROTOCOL,
         "member_id": context.request.member_id,
     }
 
@@ -192,7 +192,7 @@ def describe_group(context: RequestContext, group_id: str) -> FieldValues | Erro
     if not context.coordinates(group_id):
         return ErrorCode.not_coordinator
     group = context.cluster.group_coordinator.find(group_id)
-    if group is None and context.version >= NOT_FOUND_VERSION:
+    if group is None and context.version >= _NOT_FOUND_VERSION:
         return {
             "group_state": "Dead",
             "error_code": ErrorCode.group_id_not_found,
@@ -235,13 +235,13 @@ def list_groups(context: RequestContext) -> HandlerResult:
                 "group_id": group.id,
                 "protocol_type": group.protocol_type,
                 "group_state": str(group.state),
-                "group_type": CLASSIC,
+                "group_type": _CLASSIC,
             }
             for group in context.cluster.group_coordinator.all()
             if context.coordinates(group.id)
             and context.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group.id)
             and (not states or group.state.lower() in states)
-            and (not types or CLASSIC in types)
+            and (not types or _CLASSIC in types)
         ]
     }
 
@@ -291,7 +291,7 @@ def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset
     Raises:
         TopicError: the metadata is too large.
     """
-    if len(requested.committed_metadata or "") > MAX_METADATA:
+    if len(requested.committed_metadata or "") > _MAX_METADATA:
         raise TopicError(ErrorCode.offset_metadata_too_large)
     return CommittedOffset(
         offset=requested.committed_offset,
@@ -303,7 +303,7 @@ def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset
 
 def offset_fetch(context: RequestContext) -> HandlerResult:
     """Handle the OffsetFetch API."""
-    if context.version >= GROUPS_VERSION:
+    if context.version >= _GROUPS_VERSION:
         return context.handle_each_item(partial(_fetch_group, context))
     return _fetch_group(context, context.request)
 
@@ -377,7 +377,7 @@ def offset_delete(context: RequestContext) -> HandlerResult:
     group = context.cluster.group_coordinator.find(context.request.group_id)
     if group is None:
         return {"error_code": ErrorCode.group_id_not_found}
-    if group.members and group.protocol_type != CONSUMER:
+    if group.members and group.protocol_type != _CONSUMER:
         return {"error_code": ErrorCode.non_empty_group}
 
     def delete(item: Any, requested: Any) -> ErrorCode:

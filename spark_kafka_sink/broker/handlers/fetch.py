@@ -46,17 +46,17 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-FULL_EPOCHS = frozenset({0, -1})
+_FULL_EPOCHS = frozenset({0, -1})
 """Session epochs of requests that list all partitions. Their session ids are ignored."""
-MAX_BYTES = 55 << 20
+_MAX_BYTES = 55 << 20
 """Maximum size of a response in bytes: Kafka's default for the broker config fetch.max.bytes."""
-INDEX_INTERVAL = 4096
+_INDEX_INTERVAL = 4096
 """Number of bytes between two index entries, which is Kafka's default index.interval.bytes."""
 LATEST = -1
 EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
+_MAX_TIMESTAMP = -3
+_EARLIEST_LOCAL = -4
+_LATEST_TIERED = -5
 NOTHING = TimedOffset(-1, -1)
 
 
@@ -86,7 +86,7 @@ class PartitionFetch:
 def fetch(context: RequestContext) -> HandlerResult:
     """Handle the Fetch API."""
     request = context.request
-    if context.get("session_epoch", -1) not in FULL_EPOCHS:
+    if context.get("session_epoch", -1) not in _FULL_EPOCHS:
         return {"error_code": ErrorCode.fetch_session_id_not_found}
     fetches = _partition_fetches(context)
     flat = [fetch for _, partition_fetches in fetches for fetch in partition_fetches]
@@ -136,7 +136,7 @@ def _partition_fetch(context: RequestContext, item: Any, requested: Any) -> Part
 def _response(
     context: RequestContext, fetches: list[tuple[Any, list[PartitionFetch]]]
 ) -> FieldValues:
-    left, is_first = min(context.request.max_bytes, MAX_BYTES), True
+    left, is_first = min(context.request.max_bytes, _MAX_BYTES), True
     shape = BY_PARTITION[ApiKey.FETCH]
     leaders, responses = set(), []
     for item, partition_fetches in fetches:
@@ -195,7 +195,7 @@ def _aborted(
     start, log = fetch.requested.fetch_offset, partition.log
     if not partition.transactions.aborted_between(start, log.end_offset):
         return []
-    size = sum(map(len, data)) + INDEX_INTERVAL
+    size = sum(map(len, data)) + _INDEX_INTERVAL
     end = start
     for batch in log.storage.batches(start):
         size -= len(batch.data)
@@ -229,7 +229,7 @@ def list_offset(context: RequestContext, item: Any, requested: Any) -> FieldValu
 
 def _lowest(version: int) -> int:
     """Return the lowest special timestamp that a request version supports."""
-    since = {LATEST_TIERED: 9, EARLIEST_LOCAL: 8, MAX_TIMESTAMP: 7}
+    since = {_LATEST_TIERED: 9, _EARLIEST_LOCAL: 8, _MAX_TIMESTAMP: 7}
     return min((time for time, first in since.items() if version >= first), default=EARLIEST)
 
 
@@ -237,12 +237,12 @@ def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
     """Return the offset for a timestamp. Records at or above the offset `end` are ignored."""
     if timestamp == LATEST:
         return TimedOffset(-1, end)
-    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+    if timestamp in {EARLIEST, _EARLIEST_LOCAL}:
         return TimedOffset(-1, log.start_offset)
-    if timestamp == LATEST_TIERED:
+    if timestamp == _LATEST_TIERED:
         return NOTHING
     timed_offset = (
-        log.first_at_max_timestamp() if timestamp == MAX_TIMESTAMP else log.first_at(timestamp)
+        log.first_at_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.first_at(timestamp)
     )
     return timed_offset if timed_offset is not None and timed_offset.offset < end else NOTHING
 

@@ -49,15 +49,15 @@ _REQUESTED_BY: Final = {
 }
 NOT_REQUESTED: Final = -(2**31)
 """Value of the authorized operations if the client did not request them."""
-NULL_NAME_VERSION = 12
-MAX_PARTITIONS = 2_000
+_NULL_NAME_VERSION = 12
+_MAX_PARTITIONS = 2_000
 """Kafka's max.request.partition.size.limit."""
 BROKERS = 1
-CONTROLLERS = 2
+_CONTROLLERS = 2
 GROUP = 0
-TRANSACTION = 1
-BATCHED_VERSION = 4
-IN_MEMORY = "/memory"
+_TRANSACTION = 1
+_BATCHED_VERSION = 4
+_IN_MEMORY = "/memory"
 """The folder that DescribeLogDirs reports if there is no data folder."""
 
 
@@ -137,7 +137,7 @@ def _find_topic(context: RequestContext, item: Any) -> FieldValues:
     topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
     shown = item.name
     if by_id is not None:
-        shown = None if context.version >= NULL_NAME_VERSION else ""
+        shown = None if context.version >= _NULL_NAME_VERSION else ""
     if topic is None and by_id is not None:
         return _failed(context, unknown_topic(item), shown) | {"topic_id": by_id}
     name = topic.name if topic else item.name or ""
@@ -211,7 +211,7 @@ def describe_topic_partitions(context: RequestContext) -> HandlerResult:
     """Handle the DescribeTopicPartitions API."""
     cursor = context.request.cursor
     first = (cursor.topic_name, cursor.partition_index) if cursor else ("", 0)
-    left = min(context.request.response_partition_limit, MAX_PARTITIONS)
+    left = min(context.request.response_partition_limit, _MAX_PARTITIONS)
     described: list[FieldValues] = []
     requested = {item.name for item in context.request.topics}
     for name in sorted(requested) or [topic.name for topic in context.cluster.topics.all()]:
@@ -255,7 +255,7 @@ def describe_cluster(context: RequestContext) -> HandlerResult:
     """Handle the DescribeCluster API."""
     cluster = context.cluster
     requested = context.get("endpoint_type", BROKERS)
-    if requested == CONTROLLERS:
+    if requested == _CONTROLLERS:
         message = "This is a broker's endpoint."
         return {"error_code": ErrorCode.mismatched_endpoint_type, "error_message": message}
     if requested != BROKERS:
@@ -272,13 +272,13 @@ def describe_cluster(context: RequestContext) -> HandlerResult:
 
 def find_coordinator(context: RequestContext) -> HandlerResult:
     """Handle the FindCoordinator API."""
-    if context.version >= BATCHED_VERSION:
+    if context.version >= _BATCHED_VERSION:
         return context.handle_each_item(partial(_find_node, context))
     return {"error_message": "NONE", **_find_node(context, context.request.key)}
 
 
 def _find_node(context: RequestContext, key: str) -> FieldValues:
-    if context.get("key_type", GROUP) not in {GROUP, TRANSACTION}:
+    if context.get("key_type", GROUP) not in {GROUP, _TRANSACTION}:
         return {
             "node_id": -1,
             "port": -1,
@@ -305,7 +305,7 @@ def describe_log_dirs(context: RequestContext) -> HandlerResult:
         if partitions:
             topics.append({"name": topic.name, "partitions": partitions})
     directory = {
-        "log_dir": folder or IN_MEMORY,
+        "log_dir": folder or _IN_MEMORY,
         "topics": topics,
         "total_bytes": volume.total if volume else -1,
         "usable_bytes": volume.free if volume else -1,

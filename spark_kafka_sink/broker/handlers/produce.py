@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
 """The request's item for a topic, and the data of the topic's partitions."""
-NO_OFFSET = -1
+_NO_OFFSET = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +306,7 @@ def _rejected(partition: Partition, error: log_validator.RejectedBatchError) -> 
     rejected = _failed(error.code) | {"record_errors": record_errors, REASON: error.message}
     if error.has_public_message:
         rejected["error_message"] = error.message
-    start = NO_OFFSET if error.is_early else partition.log.start_offset
+    start = _NO_OFFSET if error.is_early else partition.log.start_offset
     return rejected | {"log_start_offset": start}
 
 

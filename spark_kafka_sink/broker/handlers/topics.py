@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
-HIGH_WATERMARK = -1
+_HIGH_WATERMARK = -1
 """Offset in DeleteRecords that represents the high watermark."""
 PREFERRED, UNCLEAN = 0, 1
 _TEXTS = {
@@ -156,7 +156,7 @@ def delete_records(context: RequestContext, item: Any, requested: Any) -> FieldV
     if not partition.config.deletes:
         return ErrorCode.policy_violation
     end = partition.high_watermark
-    offset = end if requested.offset == HIGH_WATERMARK else requested.offset
+    offset = end if requested.offset == _HIGH_WATERMARK else requested.offset
     if not 0 <= offset <= end:
         return ErrorCode.offset_out_of_range
     if offset > partition.log.start_offset:

@@ -80,9 +80,9 @@ _FENCED_SINCE = {
     versions.ApiKey.END_TXN: 2,
 }
 """First version of each API in which clients support PRODUCER_FENCED."""
-BATCHED_VERSION = 4
-BUMPING_VERSION = 5
-TRANSACTIONS_V2 = 2
+_BATCHED_VERSION = 4
+_BUMPING_VERSION = 5
+_TRANSACTIONS_V2 = 2
 
 
 def _for_client(error: ErrorCode, context: RequestContext) -> ErrorCode:
@@ -121,7 +121,7 @@ def _producer_fields(context: RequestContext, result: ProducerIdOrError) -> Hand
 def add_partitions_to_txn(context: RequestContext) -> HandlerResult:
     """Handle the AddPartitionsToTxn API."""
     request = context.request
-    if context.version >= BATCHED_VERSION:
+    if context.version >= _BATCHED_VERSION:
         results = [_add_transaction(context, item) for item in request.transactions]
         return {"results_by_transaction": results}
     producer = ProducerIdAndEpoch(
@@ -243,7 +243,7 @@ def end_txn(context: RequestContext) -> HandlerResult:
         request.transactional_id,
         _producer(context),
         commit=request.committed,
-        bumps=context.version >= BUMPING_VERSION,
+        bumps=context.version >= _BUMPING_VERSION,
     )
     return _producer_fields(context, result)
 
@@ -260,7 +260,7 @@ def _write_marker(context: RequestContext, item: Any) -> FieldValues:
         is_commit=item.transaction_result,
         coordinator_epoch=item.coordinator_epoch,
     )
-    is_v2 = getattr(item, "transaction_version", 0) >= TRANSACTIONS_V2
+    is_v2 = getattr(item, "transaction_version", 0) >= _TRANSACTIONS_V2
     coordinator = context.cluster.transaction_coordinator
 
     def write(name: str, index: int) -> ErrorCode:

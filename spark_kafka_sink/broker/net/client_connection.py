@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_UNSENT = 4 * 1024 * 1024
 """Number of unsent response bytes above which a connection's next request must wait."""
-MAX_PARTS = 256
+_MAX_PARTS = 256
 """Maximum number of buffers for one gathering write, below the limit of every system."""
 
 
@@ -113,7 +113,7 @@ class ClientConnection:
 
     def to_send(self) -> list[memoryview]:
         """Return the buffers for one gathering write."""
-        return [self._outgoing[index] for index in range(min(len(self._outgoing), MAX_PARTS))]
+        return [self._outgoing[index] for index in range(min(len(self._outgoing), _MAX_PARTS))]
 
     def drop_sent(self, count: int) -> None:
         """Drop the first `count` bytes of the unsent responses."""

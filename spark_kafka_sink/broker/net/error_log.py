@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 REPEAT_INTERVAL_S: Final = 10.0
-MAX_KINDS: Final = 1000
-EXPECTED_ERRORS: Final = frozenset(
+_MAX_KINDS: Final = 1000
+_EXPECTED_ERRORS: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.coordinator_not_available,
@@ -76,7 +76,7 @@ class RateLimitedLog:
             last.suppressed += 1
             return
         repeated = f" (repeated {last.suppressed:,} times)" if last and last.suppressed else ""
-        if len(self._last) >= MAX_KINDS:
+        if len(self._last) >= _MAX_KINDS:
             self._last.clear()
         self._last[kind] = _Repeated(now)
         self._log.log(level, message + repeated, *args)
@@ -89,7 +89,7 @@ class ErrorLog(RateLimitedLog):
         """Log the errors in a response. Repeated errors are rate-limited."""
         for subject, item in _errors(api, values):
             code = item.get("error_code", ErrorCode.none)
-            is_expected = code in EXPECTED_ERRORS and not item.get(REASON)
+            is_expected = code in _EXPECTED_ERRORS and not item.get(REASON)
             level = logging.INFO if is_expected else logging.WARNING
             name = getattr(code, "name", str(code)).upper()
             reason = item.get(REASON) or item.get("error_message") or ""

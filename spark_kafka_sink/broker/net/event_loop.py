@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.state_lock import StateLock
 
 
-WAIT_S: Final = 10.0
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
-TICK_S: Final = 0.1
+_CALL_TIMEOUT_S: Final = 10.0
+"""Seconds that other threads wait for a function that the loop's thread runs."""
+_MAX_WAIT_S: Final = 0.1
+"""Longest wait for the sockets in seconds, so that timers are checked."""
 _WITHOUT_STORAGE_ACCESS: Final = frozenset(
     {
         ApiKey.API_VERSIONS,
@@ -72,7 +74,7 @@ def for_other_threads(sockets: SocketServer, lock: StateLock) -> NodeSockets:
     def call(function: Callable[[int], None], node: int) -> None:
         done = run_on(sockets.call_soon, lambda: function(node))
         with lock.released():
-            done.result(WAIT_S)
+            done.result(_CALL_TIMEOUT_S)
 
     return NodeSockets(*(partial(call, function) for function in sockets.of_nodes))
 
@@ -123,7 +125,7 @@ class EventLoop:
             self._turn()
         except Exception:  # noqa: BLE001 the thread must survive
             _LOG.exception("error in the broker's event loop")
-            time.sleep(TICK_S)
+            time.sleep(_MAX_WAIT_S)
 
     def _turn(self) -> None:
         sockets = self._sockets
@@ -140,8 +142,8 @@ class EventLoop:
             return 0.0
         deadline = None if self._requests is not None else self._cluster.next_deadline()
         if deadline is None:
-            return TICK_S
-        return min(TICK_S, max(0.0, deadline - self._cluster.clock.monotonic()))
+            return _MAX_WAIT_S
+        return min(_MAX_WAIT_S, max(0.0, deadline - self._cluster.clock.monotonic()))
 
     def _advance(self, connection: ClientConnection) -> None:
         """Serve some of the connection's pending requests and send as much as possible."""

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.state_lock import StateLock
 
 _LOG = logging.getLogger(__name__)
-MAX_WAIT_S: Final = 0.1
-STOP_S: Final = 10.0
-MAX_QUEUED: Final = 64
+_MAX_WAIT_S: Final = 0.1
+_STOP_S: Final = 10.0
+_MAX_QUEUED: Final = 64
 """Number of queued requests from which acks=0 requests also wait, to limit memory use."""
 
 
@@ -48,7 +48,7 @@ class RequestThread:
     @property
     def has_room(self) -> bool:
         """True if a connection can be resumed before its acks=0 request was handled."""
-        return self._queue.qsize() < MAX_QUEUED
+        return self._queue.qsize() < _MAX_QUEUED
 
     def submit(self, job: Callable[[], None]) -> None:
         """Run a function after all functions that were submitted earlier."""
@@ -59,7 +59,7 @@ class RequestThread:
         self._is_stopping = True
         self._queue.put(lambda: None)
         if self._thread is not None:
-            self._thread.join(STOP_S)
+            self._thread.join(_STOP_S)
 
     def _run(self, cluster: Cluster) -> None:
         wait = 0.0
@@ -69,7 +69,7 @@ class RequestThread:
                 self._safely(job)
                 self._safely(cluster.tick)
                 deadline = cluster.next_deadline()
-            wait = MAX_WAIT_S
+            wait = _MAX_WAIT_S
             if deadline is not None:
                 wait = min(wait, max(0.0, deadline - cluster.clock.monotonic()))
 

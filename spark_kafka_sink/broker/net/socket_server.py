@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-RECEIVE_BYTES: Final = 256 * 1024
-BACKLOG: Final = 512
-ACCEPT_PAUSE_S: Final = 0.2
+_RECEIVE_BYTES: Final = 256 * 1024
+_BACKLOG: Final = 512
+_ACCEPT_PAUSE_S: Final = 0.2
 """Seconds without accepting connections after file descriptors have run out."""
-ALERT_S: Final = 1.0
+_ALERT_S: Final = 1.0
 """Seconds for which a client can read why its handshake failed."""
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -53,7 +53,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener = socket.create_server(
         (host, port),
         family=family,
-        backlog=BACKLOG,
+        backlog=_BACKLOG,
         # `::` is also the wildcard of IPv4, by which clients on this machine connect.
         dualstack_ipv6=family == socket.AF_INET6 and socket.has_dualstack_ipv6(),
     )
@@ -88,8 +88,8 @@ class SocketServer:
         self.thread = 0
         """The id of the thread that runs the loop, or 0 before the start."""
         self._resumed: dict[ClientConnection, None] = {}
-        self._shared = memoryview(bytearray(RECEIVE_BYTES))
-        self._encrypted = memoryview(bytearray(RECEIVE_BYTES if security.tls else 0))
+        self._shared = memoryview(bytearray(_RECEIVE_BYTES))
+        self._encrypted = memoryview(bytearray(_RECEIVE_BYTES if security.tls else 0))
         self._calls: deque[Callable[[], None]] = deque()
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_out.setblocking(False)
@@ -219,7 +219,7 @@ class SocketServer:
         )
         if error.errno in _OUT_OF_RESOURCES:
             self._selector.unregister(self._listeners[node])
-            self._paused_until[node] = time.monotonic() + ACCEPT_PAUSE_S
+            self._paused_until[node] = time.monotonic() + _ACCEPT_PAUSE_S
 
     def _resume_accepting(self) -> None:
         now = time.monotonic()
@@ -266,7 +266,7 @@ class SocketServer:
         Closing a socket with unread input would discard the alert.
         """
         client.close_write()
-        self.call_later(ALERT_S, lambda: self.close(connection))
+        self.call_later(_ALERT_S, lambda: self.close(connection))
 
     def is_served(self, connection: ClientConnection) -> bool:
         """Return True if a connection is open and its node is not paused."""

@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import TlsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-WRITE_BYTES: Final = 64 * 1024
+_WRITE_BYTES: Final = 64 * 1024
 """Maximum number of bytes that are encrypted at a time, which is four TLS records."""
 _INTERNAL_ERROR_ALERT: Final = b"\x15\x03\x03\x00\x02\x02\x50"
 """The TLS alert internal_error, which Java also sends if the input is not TLS."""
@@ -134,7 +134,7 @@ class TlsSocket:
         """
         self._flush()
         if not self._accepted:
-            self._accepted = self._tls.write(memoryview(data)[:WRITE_BYTES])
+            self._accepted = self._tls.write(memoryview(data)[:_WRITE_BYTES])
             self._outbox = memoryview(self._outgoing.read())
             self._flush()
         count, self._accepted = self._accepted, 0
@@ -143,13 +143,13 @@ class TlsSocket:
     def sendmsg(self, parts: Sequence[memoryview]) -> int:
         """Encrypt and send the first bytes of the parts; see `send`."""
         first = parts[0]
-        if len(first) >= WRITE_BYTES or self._accepted:
+        if len(first) >= _WRITE_BYTES or self._accepted:
             return self.send(first)
         together, size = [], 0
         for part in parts:
-            together.append(part[: WRITE_BYTES - size])
+            together.append(part[: _WRITE_BYTES - size])
             size += len(together[-1])
-            if size == WRITE_BYTES:
+            if size == _WRITE_BYTES:
                 break
         return self.send(b"".join(together))
 

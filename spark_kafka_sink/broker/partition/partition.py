@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-NO_TIME = -1
+_NO_TIME = -1
 
 
 class AppendResult(NamedTuple):
@@ -183,7 +183,7 @@ class Partition:
         return ErrorCode.invalid_txn_state if is_mixed else ErrorCode.none
 
     def _remember(self, header: BatchHeader, result: AppendResult) -> None:
-        time = header.max_timestamp if result.append_time == NO_TIME else result.append_time
+        time = header.max_timestamp if result.append_time == _NO_TIME else result.append_time
         self.producers.remember(header, result.base_offset, time)
         self.transactions.verifying.pop(header.producer_id, None)
         if header.is_transactional:
@@ -221,7 +221,7 @@ class Partition:
         if header.producer_id < 0:
             return
         if not header.is_control:
-            time = header.max_timestamp if header.is_log_append_time else NO_TIME
+            time = header.max_timestamp if header.is_log_append_time else _NO_TIME
             self._remember(header, AppendResult(base_offset=header.base_offset, append_time=time))
         elif marker := read_marker(batch, header):
             self._end(marker, header.base_offset, header.max_timestamp, lacks_batches=True)
@@ -286,7 +286,7 @@ class Partition:
         with _storage_errors(), log_validator.rejected_as(ErrorCode.corrupt_message):
             base = self.log.append(records, header, self.leader_epoch, time)
         self.log.storage.drop_surplus(self.high_watermark)
-        return AppendResult(base_offset=base, append_time=NO_TIME if time is None else time)
+        return AppendResult(base_offset=base, append_time=_NO_TIME if time is None else time)
 
     def leadership_error(self, node: int, epoch: int) -> ErrorCode:
         """Return an error if `node` is not the leader at the client's leader epoch (KIP-320).

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 
 
-MAX_CACHED_BATCHES = 5
+_MAX_CACHED_BATCHES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class ProducerStateEntry:
     """
 
     epoch: int
-    batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=MAX_CACHED_BATCHES))
+    batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=_MAX_CACHED_BATCHES))
     last_timestamp: int = -1
     last_offset: int = -1
     coordinator_epoch: int = -1
@@ -144,7 +144,7 @@ class ProducerStateManager:
                 continue
             if current is not None:
                 kept |= {batch.base_offset: batch for batch in current.batches}
-            batches = deque((kept[key] for key in sorted(kept)), MAX_CACHED_BATCHES)
+            batches = deque((kept[key] for key in sorted(kept)), _MAX_CACHED_BATCHES)
             last = max(kept)
             self.entries[producer_id] = replace(entry, batches=batches, last_offset=last)
 

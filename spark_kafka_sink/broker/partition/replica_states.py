@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 
-MAX_STEPS = 10_000
+_MAX_STEPS = 10_000
 """Maximum number of appends stored for lagging followers. Further appends are merged."""
 
 
@@ -30,7 +30,7 @@ class ReplicaStates:
             if copied >= self.seen_end:
                 self._caught_up[node] = now
         self.seen_end = end
-        if len(self._steps) >= MAX_STEPS:
+        if len(self._steps) >= _MAX_STEPS:
             self._steps.pop()
         self._steps.append((now, end))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-UNDEFINED = -1
+_UNDEFINED = -1
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 
@@ -39,7 +39,7 @@ class LeaderEpochCache:
     @property
     def latest(self) -> int:
         """The newest epoch, or -1 if there is none."""
-        return self.starts[-1].epoch if self.starts else UNDEFINED
+        return self.starts[-1].epoch if self.starts else _UNDEFINED
 
     def assign(self, epoch: int, offset: int) -> None:
         """Store the start offset of an epoch unless it is known. Drop epochs without records."""
@@ -56,7 +56,7 @@ class LeaderEpochCache:
     def epoch_at(self, offset: int) -> int:
         """Return the epoch in which the record at an offset was written, or -1 if unknown."""
         after = bisect_right(self.starts, offset, key=lambda start: start.offset)
-        return self.starts[after - 1].epoch if after else UNDEFINED
+        return self.starts[after - 1].epoch if after else _UNDEFINED
 
     def end_of(self, epoch: int, end_offset: int) -> EpochEntry:
         """Return the end of an epoch or of the newest older epoch. Both fields are -1 if unknown.
@@ -66,8 +66,8 @@ class LeaderEpochCache:
         if epoch == self.latest:
             return EpochEntry(epoch, end_offset)
         after = bisect_right(self.starts, epoch, key=lambda start: start.epoch)
-        if epoch == UNDEFINED or after == len(self.starts):
-            return EpochEntry(UNDEFINED, UNDEFINED)
+        if epoch == _UNDEFINED or after == len(self.starts):
+            return EpochEntry(_UNDEFINED, _UNDEFINED)
         floor_epoch = self.starts[after - 1].epoch if after else epoch
         return EpochEntry(floor_epoch, self.starts[after].offset)
 

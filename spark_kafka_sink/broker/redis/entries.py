@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 DEFAULT_SEQUENCE_BITS = 10
-MAX_SEQUENCE_BITS = 20
+_MAX_SEQUENCE_BITS = 20
 """Maximum number of sequence bits. The remaining 43 bits of an offset represent times until 2248.
 """
 KEY = b"key"
 VALUE = b"value"
 TIMESTAMP = b"timestamp"
 HEADER = b"header."
-NULL_HEADER = b"null-header."
+_NULL_HEADER = b"null-header."
 Fields: TypeAlias = list[bytes]
 """Alternating field names and values, as Redis returns them."""
 _HEADERS = pa.struct([("key", pa.binary()), ("value", pa.binary())])
@@ -58,10 +58,10 @@ class EntryIds:
     sequence_bits: int = DEFAULT_SEQUENCE_BITS
 
     def __post_init__(self) -> None:
-        if not 1 <= self.sequence_bits <= MAX_SEQUENCE_BITS:
+        if not 1 <= self.sequence_bits <= _MAX_SEQUENCE_BITS:
             raise ConfigError(
                 f"sequence_bits is {self.sequence_bits}",
-                hint=f"It must be 1 to {MAX_SEQUENCE_BITS}.",
+                hint=f"It must be 1 to {_MAX_SEQUENCE_BITS}.",
             )
 
     def offset(self, milliseconds: int, sequence: int) -> int:
@@ -105,7 +105,7 @@ def write_fields(record: Record) -> Fields:
     fields += (TIMESTAMP, b"%d" % record.timestamp)
     for name, content in record.headers:
         if content is None:
-            fields += (NULL_HEADER + name.encode(), b"")
+            fields += (_NULL_HEADER + name.encode(), b"")
         else:
             fields += (HEADER + name.encode(), content)
     return fields
@@ -133,8 +133,8 @@ def _read_fields(fields: Fields) -> _Row:
             timestamp = int(content)
         elif name.startswith(HEADER):
             headers.append((name[len(HEADER) :], content))
-        elif name.startswith(NULL_HEADER):
-            headers.append((name[len(NULL_HEADER) :], None))
+        elif name.startswith(_NULL_HEADER):
+            headers.append((name[len(_NULL_HEADER) :], None))
     return _Row(key, value, timestamp, headers)
 
 

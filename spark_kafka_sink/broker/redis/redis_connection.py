@@ -35,7 +35,7 @@ OWNER_FIELD = '["owner"]'
 WAITS_FIELD = '["waits"]'
 """Journal field with a counter, which is written before each WAIT."""
 _REPLICATION: Final[Command] = ("INFO", "replication")
-PAUSE_S = 0.5
+_PAUSE_S = 0.5
 """Seconds after a timeout during which commands fail immediately."""
 
 
@@ -148,7 +148,7 @@ class RedisConnection:
             RedisFailedError: not all replies were received.
         """
         if time.monotonic() < self._paused_until:
-            raise RedisFailedError(f"{self._address} timed out less than {PAUSE_S} s ago")
+            raise RedisFailedError(f"{self._address} timed out less than {_PAUSE_S} s ago")
         timeout, failure = self._errors.TimeoutError, self._errors.RedisError
         try:
             with self._lock.released():
@@ -156,7 +156,7 @@ class RedisConnection:
                 replies = self._exchange_owned(commands)
         except timeout as error:
             self._disconnect()
-            self._paused_until = time.monotonic() + PAUSE_S
+            self._paused_until = time.monotonic() + _PAUSE_S
             raise self._failed("timed out") from error
         except (ClaimError, ChangedDataError) as error:
             self._disconnect()

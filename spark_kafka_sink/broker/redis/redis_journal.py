@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.redis.redis_connection import Command
     from spark_kafka_sink.broker.redis.redis_location import RedisLocation
 
-FORMAT: Final = ("format", 1)
+_FORMAT: Final = ("format", 1)
 """Field that marks the prefix as used by a broker, because Redis does not support empty hashes."""
-SEQUENCE_BITS: Final = "sequence_bits"
+_SEQUENCE_BITS: Final = "sequence_bits"
 _NOT_VALUES: Final = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
 """Fields of the hash that do not contain journal values."""
 _MAX_LISTED: Final = 5
@@ -51,7 +51,7 @@ class RedisJournal(Journal):
             raise _not_a_journal(self._hash, f"it is a {kind}, not a hash")
         self._load()  # Data that cannot be used must not be changed.
         # If the journal is deleted while a broker runs, `RedisReplicas` creates it again.
-        name, value = FORMAT
+        name, value = _FORMAT
         if self.get(name, ()) is None:
             _check_no_keys(connection, location)
             self.put(name, (), value)
@@ -107,9 +107,9 @@ class RedisJournal(Journal):
             ConfigError: the ids were created with different sequence_bits.
         """
         bits = location.ids.sequence_bits
-        stored = self.get(SEQUENCE_BITS, ())
+        stored = self.get(_SEQUENCE_BITS, ())
         if stored is None:
-            self.put(SEQUENCE_BITS, (), bits)
+            self.put(_SEQUENCE_BITS, (), bits)
         elif stored != bits:
             raise ConfigError(
                 f"the data with the prefix {location.prefix!r} of {location.address} has "

@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from spark_kafka_sink.broker.redis.entries import DEFAULT_SEQUENCE_BITS, EntryIds
 from spark_kafka_sink.common.errors import ConfigError
 
-SCHEMES: Final = ("redis", "rediss", "unix")
-DEFAULT_PREFIX: Final = "korvet"
+_SCHEMES: Final = ("redis", "rediss", "unix")
+_DEFAULT_PREFIX: Final = "korvet"
 """Korvet, which also stores the records of Kafka clients in Redis, has the same default prefix."""
-DEFAULT_TIMEOUT_MS: Final = 2_000
+_DEFAULT_TIMEOUT_MS: Final = 2_000
 _GLOB: Final = re.compile(r"[][*?^\\-]")
 _ESCAPED: Final = r"\\\g<0>"
 
@@ -33,10 +33,10 @@ class RedisLocation:
 
     url: str = field(repr=False)
     address: str
-    prefix: str = DEFAULT_PREFIX
+    prefix: str = _DEFAULT_PREFIX
     ids: EntryIds = field(default_factory=EntryIds)
     replicas: int = 0
-    timeout_ms: int = DEFAULT_TIMEOUT_MS
+    timeout_ms: int = _DEFAULT_TIMEOUT_MS
 
     @classmethod
     def parse(cls, url: str) -> RedisLocation:
@@ -48,17 +48,17 @@ class RedisLocation:
             ConfigError: the URL is invalid.
         """
         parts = urlsplit(url)
-        if parts.scheme not in SCHEMES:
+        if parts.scheme not in _SCHEMES:
             raise ConfigError(
                 f"unknown storage {parts.scheme or url!r}",
                 hint="Set log, or redis://host:port/db?prefix=name.",
             )
         query = dict(parse_qsl(parts.query))
-        prefix = query.pop("prefix", DEFAULT_PREFIX)
+        prefix = query.pop("prefix", _DEFAULT_PREFIX)
         numbers = {
             "sequence_bits": DEFAULT_SEQUENCE_BITS,
             "replicas": 0,
-            "timeout_ms": DEFAULT_TIMEOUT_MS,
+            "timeout_ms": _DEFAULT_TIMEOUT_MS,
         }
         numbers |= {name: _number(name, query.pop(name)) for name in numbers if name in query}
         # urlunsplit would return unix:/path, which redis-py rejects.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
 
 _LOG = logging.getLogger(__name__)
-READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 20
 """Maximum bytes per read, unless the first batch is larger. A read blocks the calling thread."""
 
 
@@ -189,7 +189,7 @@ class RedisLogStorage(LogStorage):
 
     def _end_of_read(self, first: int, max_bytes: int) -> int:
         """Return the end (exclusive) of the batch numbers from `first` that are read at once."""
-        number = self._table.end_within(first, min(max_bytes, READ_BYTES))
+        number = self._table.end_within(first, min(max_bytes, _READ_BYTES))
         return max(number, min(first + 1, self._table.end_within(first, max_bytes)))
 
     def _batch_numbers(self, start: int, end: int) -> tuple[int, int]:
@@ -213,7 +213,7 @@ class RedisLogStorage(LogStorage):
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
         """See `LogStorage`."""
-        while batches := self.read(offset, END, READ_BYTES) or self.read(offset, END, -1):
+        while batches := self.read(offset, END, _READ_BYTES) or self.read(offset, END, -1):
             for data in batches:
                 batch = StoredBatch.of(data)
                 offset = batch.header.last_offset + 1

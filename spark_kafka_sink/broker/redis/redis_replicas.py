@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 _LOG = logging.getLogger(__name__)
-WAIT_MS = 100
+_WAIT_MS = 100
 """Timeout in milliseconds of each WAIT, which is repeated until the replicas have the data."""
-STOP_S = 5.0
+_STOP_S = 5.0
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +91,7 @@ class RedisReplicas:
             self._is_stopping = True
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join(STOP_S)
+            self._thread.join(_STOP_S)
         self._connection.close()
 
     def _run(self) -> None:
@@ -112,7 +112,7 @@ class RedisReplicas:
             return None if self._is_stopping else {log: log.requested for log in self._waiting}
 
     def _wait(self) -> bool:
-        commands = [("HINCRBY", self._journal, WAITS_FIELD, 1), ("WAIT", self._replicas, WAIT_MS)]
+        commands = [("HINCRBY", self._journal, WAITS_FIELD, 1), ("WAIT", self._replicas, _WAIT_MS)]
         try:
             _, count = check_replies(self._connection.pipeline(commands))
         except RedisFailedError as error:
@@ -122,5 +122,5 @@ class RedisReplicas:
             if self._connection.server == self._primary.server is not None:
                 return int(count) >= self._replicas
         with self._changed:
-            self._changed.wait_for(lambda: self._is_stopping, WAIT_MS / 1000)
+            self._changed.wait_for(lambda: self._is_stopping, _WAIT_MS / 1000)
         return False

@@ -31,7 +31,7 @@ _START = "kafkaprod::start"
 The start cannot be derived from the remaining entries, because there are gaps between batches. A
 full Redis accepts a new id for a group, but no new entries or values.
 """
-PAGE = 1_000
+_PAGE = 1_000
 """Maximum number of entries per reply in a paged read."""
 
 
@@ -143,7 +143,7 @@ class RedisStreams:
         """Yield the entries of all batches in order."""
         after = 0
         while True:
-            words = ("XRANGE", self.keys.batches, self._ids.text(after), "+", "COUNT", PAGE)
+            words = ("XRANGE", self.keys.batches, self._ids.text(after), "+", "COUNT", _PAGE)
             page = _read_batches(self._connection.call(*words))
             yield from page
             if not page:
@@ -294,7 +294,7 @@ class RedisStreams:
         self.reserved = max(self.reserved, span.last + 1)
         first, last = (self._ids.text(offset) for offset in span)
         for key in (self.keys.batches, self.keys.records):
-            while entries := self._connection.call("XREVRANGE", key, last, first, "COUNT", PAGE):
+            while entries := self._connection.call("XREVRANGE", key, last, first, "COUNT", _PAGE):
                 self._connection.call("XDEL", key, *(entry[0] for entry in entries))
         self.mark_deletion()
 

@@ -14,7 +14,7 @@ from typing import Final
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
-ANY_USER: Final = "*"
+_ANY_USER: Final = "*"
 CLUSTER_NAME: Final = "kafka-cluster"
 """Kafka's name for the only resource of the type Cluster."""
 _USER: Final = "User:"
@@ -38,7 +38,10 @@ class Denial:
 
     def covers(self, user: str, operation: AclOperation, type_: ResourceType, name: str) -> bool:
         """Return True if the rule applies."""
-        if self.user not in {ANY_USER, user} or self.operation not in {AclOperation.ALL, operation}:
+        if self.user not in {_ANY_USER, user} or self.operation not in {
+            AclOperation.ALL,
+            operation,
+        }:
             return False
         if self.type is not type_:
             return False

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_RECEIVE_BYTES: Final = 524_288
 """Maximum frame size before authentication in bytes (Kafka's sasl.server.max.receive.size)."""
-MIN_REAUTH_S: Final = 1.0
+_MIN_REAUTH_S: Final = 1.0
 """Kafka's KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS, in seconds."""
 _MAX_MS: Final = timedelta.max // timedelta(milliseconds=1)
 """Maximum session lifetime that a response can contain, in milliseconds."""
@@ -148,7 +148,7 @@ class SaslServerAuthenticator:
 
     def _reauthenticates(self, now: float) -> bool:
         last = self._reauthenticated_at
-        if last is not None and now - last < MIN_REAUTH_S:
+        if last is not None and now - last < _MIN_REAUTH_S:
             return False
         self._reauthenticated_at = now
         self._stage = Stage.HANDSHAKE

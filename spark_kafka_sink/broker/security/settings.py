@@ -17,9 +17,9 @@ from spark_kafka_sink.common.secret import Secret
 _USERS: Final = 'Set users and passwords, as in sasl={"alice": "secret"}, or omit sasl'
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
-PASSWORD_MECHANISMS: Final = (PLAIN, *HASHES)
+_PASSWORD_MECHANISMS: Final = (PLAIN, *HASHES)
 """The mechanisms that are enabled by default if users have passwords."""
-MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
+_MECHANISMS: Final = (*_PASSWORD_MECHANISMS, OAUTHBEARER)
 
 
 class ClientAuth(Enum):
@@ -76,10 +76,10 @@ class SecuritySettings(CommonSettings):
                 hint="Also set tls.",
             )
         _check_users(self.sasl, self.sasl_mechanisms)
-        if unknown := [name for name in self.mechanisms if name not in MECHANISMS]:
+        if unknown := [name for name in self.mechanisms if name not in _MECHANISMS]:
             raise ConfigError(
                 f"unknown mechanism {unknown[0]} in sasl_mechanisms",
-                hint=f"Mechanisms: {', '.join(MECHANISMS)}.",
+                hint=f"Mechanisms: {', '.join(_MECHANISMS)}.",
             )
         if self.scram_iterations < MIN_SCRAM_ITERATIONS:
             raise ConfigError(
@@ -109,7 +109,7 @@ class SecuritySettings(CommonSettings):
         """The enabled mechanisms; by default, the password mechanisms if there are users."""
         if self.sasl_mechanisms is not None:
             return tuple(self.sasl_mechanisms)
-        return PASSWORD_MECHANISMS if self.sasl else ()
+        return _PASSWORD_MECHANISMS if self.sasl else ()
 
     @property
     def protocol(self) -> str:
@@ -126,7 +126,7 @@ def _check_users(sasl: object, named: Sequence[str] | None) -> None:
         ConfigError: the setting is not a mapping of strings, contains an empty name or password,
             or has no users although users are required.
     """
-    needs_users = [name for name in named or () if name in PASSWORD_MECHANISMS]
+    needs_users = [name for name in named or () if name in _PASSWORD_MECHANISMS]
     if sasl is None and not needs_users:
         return
     if sasl is not None and not isinstance(sasl, Mapping):

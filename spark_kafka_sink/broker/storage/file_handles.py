@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-MIN_FILES: Final = 8
-MAX_FILES: Final = 8192
+_MIN_FILES: Final = 8
+_MAX_FILES: Final = 8192
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
 _TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _CANNOT_SYNC_FOLDERS: Final = frozenset({errno.EACCES, errno.EBADF, errno.EINVAL})
@@ -23,10 +23,10 @@ def allowed_files() -> int:
     try:
         import resource
     except ImportError:  # Windows has no limit of this kind.
-        return MAX_FILES
+        return _MAX_FILES
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    half = MAX_FILES if soft == resource.RLIM_INFINITY else soft // 2
-    return max(MIN_FILES, min(half, MAX_FILES))
+    half = _MAX_FILES if soft == resource.RLIM_INFINITY else soft // 2
+    return max(_MIN_FILES, min(half, _MAX_FILES))
 
 
 def sync_folder(folder: Path) -> None:

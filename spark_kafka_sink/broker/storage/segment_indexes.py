@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.log_storage import BatchFacts
 
 
-OFFSET_ENTRY: Final = Struct(">ii")
+_OFFSET_ENTRY: Final = Struct(">ii")
 """Offset relative to the segment's base offset, and byte position of its batch."""
-TIME_ENTRY: Final = Struct(">qi")
+_TIME_ENTRY: Final = Struct(">qi")
 """Timestamp in milliseconds, and the relative offset of the batch with this timestamp."""
 
 
@@ -70,8 +70,8 @@ class SegmentIndexes:
 
     def __init__(self, folder: Path, base_offset: int, interval: int, handles: FileHandles) -> None:
         name = f"{base_offset:020d}"
-        self.offsets = IndexFile(folder / f"{name}.index", OFFSET_ENTRY, handles)
-        self.times = IndexFile(folder / f"{name}.timeindex", TIME_ENTRY, handles)
+        self.offsets = IndexFile(folder / f"{name}.index", _OFFSET_ENTRY, handles)
+        self.times = IndexFile(folder / f"{name}.timeindex", _TIME_ENTRY, handles)
         self._files = (self.offsets, self.times)
         self._base = base_offset
         self._interval = interval

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
-MIN_SEGMENTS = 4
+_MIN_SEGMENTS = 4
 """Minimum number of segments into which retention.bytes of a log in memory is divided."""
-MIN_SEGMENT_BYTES = 1 << 20
+_MIN_SEGMENT_BYTES = 1 << 20
 
 
 @dataclass(slots=True, eq=False)
@@ -116,7 +116,7 @@ class SegmentedStorage(LogStorage):
         config = self.config
         if not self.bounded or config.retention_bytes == UNLIMITED or not config.deletes:
             return config.segment_bytes
-        part = max(config.retention_bytes // MIN_SEGMENTS, MIN_SEGMENT_BYTES)
+        part = max(config.retention_bytes // _MIN_SEGMENTS, _MIN_SEGMENT_BYTES)
         return min(config.segment_bytes, part)
 
     def _roll(self, base_offset: int) -> None:

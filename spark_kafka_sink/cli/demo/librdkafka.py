@@ -29,7 +29,7 @@ _HINT = (
     "and check with your own client."
 )
 TIMEOUT_S = 10.0
-STALLED_S = 30.0
+_STALLED_S = 30.0
 BATCH = 10_000
 
 
@@ -243,7 +243,7 @@ class DemoTopic:
                 received.add(message)
                 last = time.monotonic()
             on_progress(received.count)
-            if time.monotonic() - last > STALLED_S:
+            if time.monotonic() - last > _STALLED_S:
                 raise self._stopped(
                     f"{received.count:,} of {plural(expected, 'record')} read, then the brokers "
                     "stopped responding"

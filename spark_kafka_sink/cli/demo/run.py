@@ -40,11 +40,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.cli.demo.librdkafka import DemoTopic, Received
 
 
-MIN_JAVA = 17
-NEEDED = f"Java {MIN_JAVA} or newer is needed to run Spark: install a JRE and put java on the PATH"
-POLL_INTERVAL_S = 0.2
-LINES_SHOWN = 40
-PIPE_WIDTH = 120
+_MIN_JAVA = 17
+_JAVA_HINT = (
+    f"Java {_MIN_JAVA} or newer is needed to run Spark: install a JRE and put java on the PATH"
+)
+_POLL_INTERVAL_S = 0.2
+_LINES_SHOWN = 40
+_PIPE_WIDTH = 120
 
 
 def find_java() -> str | None:
@@ -61,13 +63,13 @@ def require_java() -> None:
     """
     java = find_java()
     if java is None:
-        raise ConfigError(f"{NEEDED} (none was found)")
+        raise ConfigError(f"{_JAVA_HINT} (none was found)")
     printed = subprocess.run(  # noqa: S603 - the user's own java
         [java, "-version"], capture_output=True, text=True, check=False, encoding="utf-8"
     ).stderr
     version = major_version(printed)
-    if version is None or version < MIN_JAVA:
-        raise ConfigError(f"{NEEDED} ({java} is version {version or 'unknown'})")
+    if version is None or version < _MIN_JAVA:
+        raise ConfigError(f"{_JAVA_HINT} ({java} is version {version or 'unknown'})")
 
 
 def major_version(printed: str) -> int | None:
@@ -122,7 +124,7 @@ def check_options(options: DemoOptions) -> SecurityConfig:
 def _console() -> Console:
     """Return a console. For a file or pipe, its lines are wide enough for the tables."""
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PIPE_WIDTH)
+    return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
 
 
 class _Demo:
@@ -204,7 +206,7 @@ class _Demo:
             *self._log.read_text(errors="replace", encoding="utf-8").splitlines(),
         ]
         lines = [line for line in output if not line.lstrip().startswith(("at ", "... "))]
-        return "\n".join(lines[-LINES_SHOWN:])
+        return "\n".join(lines[-_LINES_SHOWN:])
 
     def _read(self, topic: DemoTopic, flights: Flights) -> Received:
         import confluent_kafka
@@ -267,7 +269,7 @@ def _watching(topic: DemoTopic, show: Callable[[int], None]) -> Iterator[None]:
     before = topic.count()
 
     def watch() -> None:
-        while not stop.wait(POLL_INTERVAL_S):
+        while not stop.wait(_POLL_INTERVAL_S):
             show(topic.count() - before)
 
     with ThreadPoolExecutor(1) as pool:

@@ -63,15 +63,15 @@ _RETRIEVERS = (
     f"{_BEARER}.FileJwtRetriever",
 )
 _ASSERTIONS = (f"{_BEARER}.JwtBearerJwtRetriever",)
-FLAGS = ("required", "requisite", "sufficient", "optional")
+_FLAGS = ("required", "requisite", "sufficient", "optional")
 JAAS = "kafka.sasl.jaas.config"
-FORM = 'LoginModule required name="value" name="value";'
+_SYNTAX = 'LoginModule required name="value" name="value";'
 _SECTION = (
     "Java reads such sections only from a file (-Djava.security.auth.login.config). Set the text "
-    f"between the braces: {FORM}"
+    f"between the braces: {_SYNTAX}"
 )
 _QUOTING = (
-    f'Put each value in double quotes and escape " and \\ in it with a backslash: {FORM} '
+    f'Put each value in double quotes and escape " and \\ in it with a backslash: {_SYNTAX} '
     "(ending with a semicolon)."
 )
 
@@ -295,7 +295,7 @@ class _JaasReader:
         """Return the error for a text that is not in the expected form."""
         return ConfigError(
             f"option {self._option} {text}",
-            hint=hint or f"Use the form {FORM} (ending with a semicolon).",
+            hint=hint or f"Use the form {_SYNTAX} (ending with a semicolon).",
         )
 
     def _flag(self, token: JaasToken | None) -> None:
@@ -303,9 +303,9 @@ class _JaasReader:
             raise self.problem(
                 "is a section of a JAAS file, such as KafkaClient { ... };", _SECTION
             )
-        if token is None or not token.is_word or token.text.lower() not in FLAGS:
+        if token is None or not token.is_word or token.text.lower() not in _FLAGS:
             raise self.problem(
-                f"has no control flag after the login module; use one of {', '.join(FLAGS)}"
+                f"has no control flag after the login module; use one of {', '.join(_FLAGS)}"
             )
 
     def _options(self) -> Iterator[tuple[str, str]]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _STRIMZI = "oauth."
 _AUTHORITIES = ("ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location")
 _TRUSTSTORE_TYPE = "ssl.truststore.type"
-CLAIMS = "unsecuredLogin"
+_CLAIMS = "unsecuredLogin"
 """Prefix of all options of this login."""
 _STRING = "unsecuredLoginStringClaim_"
 _NUMBER = "unsecuredLoginNumberClaim_"
@@ -68,7 +68,7 @@ _STRIMZI_REJECTED = (
     "oauth.client.assertion.location",
     "oauth.password.grant.username",
 )
-TIMEOUT_MS = 10_000
+_TIMEOUT_MS = 10_000
 """Default timeout in milliseconds. Java has no default timeout and waits forever."""
 _NAME = re.compile(r"[A-Za-z]+")
 _LOG = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
     if token is not None:
         return TokenLogin(token=token, extensions=extensions)
     url = values.text(_URL) or options.text(_STRIMZI_URL)
-    if url is None and (handler is LoginHandler.UNSECURED or options.with_prefix(CLAIMS)):
+    if url is None and (handler is LoginHandler.UNSECURED or options.with_prefix(_CLAIMS)):
         return unsecured_token_login(options, _extensions(values, options, unsecured=True))
     if url is None:
         raise ConfigError(
@@ -213,8 +213,8 @@ def _from_issuer(
         or options.text("oauth.scope"),
         extensions=extensions,
         header_urlencode=values.flag("sasl.oauthbearer.header.urlencode"),
-        connect_timeout_ms=values.number("sasl.login.connect.timeout.ms") or TIMEOUT_MS,
-        read_timeout_ms=values.number("sasl.login.read.timeout.ms") or TIMEOUT_MS,
+        connect_timeout_ms=values.number("sasl.login.connect.timeout.ms") or _TIMEOUT_MS,
+        read_timeout_ms=values.number("sasl.login.read.timeout.ms") or _TIMEOUT_MS,
         retry_backoff_ms=values.number("sasl.login.retry.backoff.ms") or 0,
         retry_backoff_max_ms=values.number("sasl.login.retry.backoff.max.ms") or 0,
         tls=issuer_tls(values, options),

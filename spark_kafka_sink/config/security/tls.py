@@ -22,7 +22,7 @@ from spark_kafka_sink.config.security.security_config import (
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.values import SecurityValues
 
-OLD_VERSIONS = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
+_OLD_VERSIONS = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
 """Versions that Java recognizes but has disabled (RFC 8996)."""
 _USUAL_PROTOCOLS = frozenset({"", "TLS", "TLSV1.3"})
 """Values of ssl.protocol that match what happens without it."""
@@ -167,7 +167,7 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
     known = {version.value: version for version in TlsVersion}
     names = [name.strip() for name in (values.text(option) or "").split(",") if name.strip()]
     for name in names:
-        if name not in known and name not in OLD_VERSIONS:
+        if name not in known and name not in _OLD_VERSIONS:
             raise ConfigError(
                 f"option {values.name(option)} contains {shown(name)}; allowed: {', '.join(known)}",
                 hint=did_you_mean(name, known),
@@ -179,7 +179,7 @@ def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
             hint="Add TLSv1.2 or TLSv1.3; the broker must also support one of them.",
         )
     for name in names:
-        if name in OLD_VERSIONS:
+        if name in _OLD_VERSIONS:
             warn_once(_LOG, "Option %s: %s is insecure and not offered", values.name(option), name)
     return versions
 

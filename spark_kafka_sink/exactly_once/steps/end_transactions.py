@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
-PENDING_LOG_INTERVAL_S: Final = 5.0
+_PENDING_LOG_INTERVAL_S: Final = 5.0
 """Seconds between log messages about pending EndTxn requests, and the time limit in seconds for
 describing the transactions.
 """
@@ -141,7 +141,7 @@ def _commit_all(scope_client: ScopeClient, decided: DecidedBatch) -> dict[str, i
     codes: dict[str, int] = dict.fromkeys(waiting, int(ClientErrorCode.not_sent))
     is_failing = False
     while waiting:
-        deadline = scope_client.timer.now() + PENDING_LOG_INTERVAL_S
+        deadline = scope_client.timer.now() + _PENDING_LOG_INTERVAL_S
         try:
             responses = scope_client.commit(list(waiting.values()), deadline)
         except KafkaProdError as error:
@@ -193,7 +193,7 @@ def _descriptions(
     scope_client: ScopeClient, names: list[str], deadline: float | None
 ) -> Mapping[str, TransactionDescription]:
     """Return the descriptions of transactions that may be lost; empty if unavailable."""
-    limit = scope_client.timer.now() + PENDING_LOG_INTERVAL_S
+    limit = scope_client.timer.now() + _PENDING_LOG_INTERVAL_S
     try:
         return (
             scope_client.describe(names, limit if deadline is None else min(limit, deadline)) or {}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _MAX_LISTED: Final = 10
 """Maximum number of transactional ids in a message."""
-RUN_RETENTION_MS: Final = 3_600_000
+_RUN_RETENTION_MS: Final = 3_600_000
 """Minimum time in milliseconds for which the log retains the record of a finished run."""
 _LOG = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ def recover_runs(scope_client: ScopeClient) -> None:
 
     A run with a decision may still be active: it is fenced once all its transactions are committed,
     when it only has to append its done record. A run with atomicBatch leaves a done record, which
-    its own abort() needs; that record is retained for `RUN_RETENTION_MS`.
+    its own abort() needs; that record is retained for `_RUN_RETENTION_MS`.
 
     The call takes at most max.block.ms; decisions that it cannot finish are logged and do not fail
     the write.
@@ -153,7 +153,7 @@ def _other_runs(
             continue
         if isinstance(record.state, Decided):
             decided[scope] = record.state
-        elif scope_client.timer.wall_ms() - record.at_ms > RUN_RETENTION_MS:
+        elif scope_client.timer.wall_ms() - record.at_ms > _RUN_RETENTION_MS:
             finished.append(scope)
     return decided, finished
 

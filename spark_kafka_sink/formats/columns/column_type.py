@@ -39,7 +39,7 @@ _SPECIAL_STRUCTS: Final = {
 """Types that Spark passes on as structs, by a name in the metadata of their fields; with hints."""
 _MAX_REASONS: Final = 5
 """Number of reasons in an error for a column that fits none of many alternatives."""
-MAX_DEPTH: Final = 100
+_MAX_DEPTH: Final = 100
 """Levels of nested columns. The encoders use Python's stack, whose limit is 1,000 frames."""
 
 
@@ -83,9 +83,9 @@ class ColumnType:
             ColumnError: two fields have the same path, a struct is Spark's form of another type,
                 or there are too many levels.
         """
-        if path.count(".") + path.count("[]") > MAX_DEPTH:
+        if path.count(".") + path.count("[]") > _MAX_DEPTH:
             raise ColumnError(
-                f"column `{path.partition('.')[0]}` has more than {MAX_DEPTH} levels",
+                f"column `{path.partition('.')[0]}` has more than {_MAX_DEPTH} levels",
                 hint="Convert the inner levels to a string, for example with to_json.",
             )
         if isinstance(type_, pa.DictionaryType):

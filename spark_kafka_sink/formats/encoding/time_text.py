@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _BYTE_BITS: Final = np.uint64(3)
-DAY_US: Final = 86_400_000_000
+_DAY_US: Final = 86_400_000_000
 _DAY_MS: Final = 86_400_000
 _FIRST_DAY: Final = -25567
 """First day in the table: 1900-01-01, in days since 1970."""
@@ -81,8 +81,8 @@ def write_timestamps(out: RowWriter, micros: Numbers, offsets: Numbers | None = 
         micros: microseconds since 1970; UTC, or local times without `offsets`.
         offsets: UTC offsets in seconds, shape (n,) or (1,).
     """
-    days = micros // DAY_US
-    millis = (micros - days * DAY_US) // 1000
+    days = micros // _DAY_US
+    millis = (micros - days * _DAY_US) // 1000
     if offsets is not None:  # The sum of `micros` and an offset can exceed 64 bits.
         millis += offsets * 1000
         next_days = millis // _DAY_MS
@@ -153,7 +153,7 @@ def write_interval(out: RowWriter, micros: Numbers) -> None:
     """Append day-time intervals as [-]D HH:MM:SS[.ffffff]."""
     number_text.write_sign(out, micros < 0)
     size = number_text.magnitudes(micros)
-    days = size // np.uint64(DAY_US)
+    days = size // np.uint64(_DAY_US)
     number_text.write_digits(out, days)
     out.append_constant(b" ")
-    write_times(out, (size - days * np.uint64(DAY_US)).view(np.int64))
+    write_times(out, (size - days * np.uint64(_DAY_US)).view(np.int64))

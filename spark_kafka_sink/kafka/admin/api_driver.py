@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
-CONCURRENT_BACKOFF_MS = 10
+_CONCURRENT_BACKOFF_MS = 10
 """Initial backoff for CONCURRENT_TRANSACTIONS, which is shorter than retry.backoff.ms, as in Java.
 """
 MANY_KEYS = 1_000
@@ -349,7 +349,7 @@ class ApiDriver(Generic[K, V]):
             self._lookup.invalidate(key)
         config = self._client.config
         concurrent = result.code == ErrorCode.concurrent_transactions
-        base = CONCURRENT_BACKOFF_MS if concurrent else config.retry_backoff_ms
+        base = _CONCURRENT_BACKOFF_MS if concurrent else config.retry_backoff_ms
         delay = full_jitter(state.attempts, base, config.retry_backoff_max_ms, self._client.random)
         state.attempts += 1
         state.retry_at, state.code = self._client.now() + delay, result.code

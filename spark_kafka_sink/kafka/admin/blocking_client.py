@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.security.credentials import CredentialsFingerprint
 
 
-MAX_CACHED_COORDINATORS = 10_000
+_MAX_CACHED_COORDINATORS = 10_000
 """Maximum number of cached transactional ids, most of which are used only once."""
 MAX_IN_FLIGHT = 100
 """Maximum requests in flight to a broker, which processes the requests of a connection in order."""
@@ -49,7 +49,7 @@ _QUOTA_HINT = (
     "The brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
     "client.id: raise it, write less at a time, or raise kafka.max.block.ms."
 )
-ADMIN_CLIENT_ID = "kafkaprod-admin"
+_ADMIN_CLIENT_ID = "kafkaprod-admin"
 POOL: ClientPool[BlockingClient, None] = ClientPool()
 """Idle clients of this process; their connections and cluster metadata are reused."""
 
@@ -101,7 +101,7 @@ class Coordinators:
         """Store a coordinator that a broker has returned."""
         self._nodes.pop(transactional_id, None)
         self._nodes[transactional_id] = node
-        if len(self._nodes) > MAX_CACHED_COORDINATORS:
+        if len(self._nodes) > _MAX_CACHED_COORDINATORS:
             del self._nodes[next(iter(self._nodes))]
 
     def remove(self, transactional_id: str) -> None:
@@ -147,7 +147,7 @@ class BlockingClient:
         quiet = replace(config, allow_auto_create_topics=False)
         self._client = Client(quiet, connect=connect, logins=logins)
         self._network = self._client.network
-        self._network.set_client_id(ADMIN_CLIENT_ID)
+        self._network.set_client_id(_ADMIN_CLIENT_ID)
         self.clock = self._client.clock
         self.metadata = self._client.metadata
         self.random = self._client.random

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 CLEANUP: Final = "cleanup.policy"
-COMPACT: Final = "compact"
+_COMPACT: Final = "compact"
 _BROKERS_TIMEOUT_S: Final = 5.0
 """Seconds to wait for the configs of all brokers. Afterwards, one response is sufficient."""
 
@@ -71,7 +71,7 @@ class TopicAdmin:
             AuthorizationError: an ACL is missing; the error contains it.
             BrokerUnavailableError: the deadline has passed.
         """
-        topic = NewTopic(name=name, replication=replication, configs={CLEANUP: COMPACT, **configs})
+        topic = NewTopic(name=name, replication=replication, configs={CLEANUP: _COMPACT, **configs})
         created = False
         while True:
             created = self._create(topic, deadline) or created
@@ -162,11 +162,11 @@ class TopicAdmin:
         policy = self.topic_config(name, CLEANUP, deadline)
         if policy is None:
             return
-        required = configs.get(CLEANUP, COMPACT)
+        required = configs.get(CLEANUP, _COMPACT)
         allowed, policies = (
             {policy_name.strip() for policy_name in text.split(",")} for text in (required, policy)
         )
-        if COMPACT not in policies or not policies <= allowed:
+        if _COMPACT not in policies or not policies <= allowed:
             raise ConfigError(
                 f"the existing topic has cleanup.policy={policy}, but {required} is required",
                 topic=name,

@@ -53,7 +53,7 @@ _FENCING_TIMEOUT_MS = 10_000
 """transaction.timeout.ms for fencing. The new producers never start a transaction."""
 MAX_CONNECTIONS = 4
 """Maximum connections per coordinator for ending many transactions."""
-IDS_PER_CONNECTION = 100
+_IDS_PER_CONNECTION = 100
 
 
 class TransactionAdmin:
@@ -124,7 +124,7 @@ class TransactionAdmin:
         """
         ids = [transaction.transactional_id for transaction in transactions]
         lookup = TransactionCoordinatorLookup(
-            self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // IDS_PER_CONNECTION)
+            self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // _IDS_PER_CONNECTION)
         )
         driver = ApiDriver(self._client, EndTxnHandler(transactions, commit=commit), ids, lookup)
         codes = _run(driver, deadline)

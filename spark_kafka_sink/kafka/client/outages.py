@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 LOG_INTERVAL_S = 30.0
 MAX_LINES = 10
-NO_RESPONSE_S = 10.0
+_NO_RESPONSE_S = 10.0
 """Seconds without a response to a request after which a broker is logged as unresponsive."""
 
 
@@ -132,8 +132,8 @@ class OutageLog:
     def on_unresponsive(
         self, broker: BrokerConnection, oldest: float, timeout: float, now: float
     ) -> None:
-        """Log that the request sent at `oldest` has had no response for `NO_RESPONSE_S` seconds."""
-        if now - oldest < NO_RESPONSE_S:
+        """Log that the request sent at `oldest` has no response after `_NO_RESPONSE_S` seconds."""
+        if now - oldest < _NO_RESPONSE_S:
             return
         if self._outages.observe(_no_response(broker), now) is None:
             return
@@ -143,11 +143,11 @@ class OutageLog:
         self._log(broker, f"{text}; {plan}", now)
 
     def on_throttled(self, broker: BrokerConnection, seconds: float, now: float) -> None:
-        """Log throttling by a broker after it has lasted for `NO_RESPONSE_S` seconds."""
+        """Log throttling by a broker after it has lasted for `_NO_RESPONSE_S` seconds."""
         outage_key = f"{_key(broker)} throttled"
-        if now - broker.throttled_until > NO_RESPONSE_S:
+        if now - broker.throttled_until > _NO_RESPONSE_S:
             self._outages.end(outage_key)  # A new throttling has started.
-        if self._outages.observe(outage_key, now, NO_RESPONSE_S) is not None:
+        if self._outages.observe(outage_key, now, _NO_RESPONSE_S) is not None:
             _LOG.warning(
                 "%s: a quota throttles client.id %s or its user: pause of %.1f s%s",
                 _name(broker),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, ClusterTopic
 
-REMOVED_AFTER_S = 5.0
+_REMOVED_AFTER_S = 5.0
 """Seconds for which all responses must agree, because lagging brokers might return the old topic.
 """
 
@@ -49,9 +49,9 @@ class RemovedPartitions:
     def remaining(self, topic: str, partition: int, now: float) -> int | None:
         """Return the topic's partition count if `partition` was removed, or else None.
 
-        A partition counts as removed if no response has contained it for `REMOVED_AFTER_S` seconds.
+        A partition counts as removed if responses have not contained it for `_REMOVED_AFTER_S` s.
         """
         since = self._since.get(topic)
-        if since is None or now - since < REMOVED_AFTER_S or partition < self._remaining[topic]:
+        if since is None or now - since < _REMOVED_AFTER_S or partition < self._remaining[topic]:
             return None
         return self._remaining[topic]

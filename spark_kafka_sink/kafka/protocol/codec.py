@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 Reader: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
 
-MAX_VARINT_BYTES = 5
+_MAX_VARINT_BYTES = 5
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UUID_ZERO = bytes(16)
 _MAX_MS = timedelta.max // timedelta(milliseconds=1)
 _MIN_MS = timedelta.min // timedelta(milliseconds=1)
-ENTITY = "entity"
-_VARIABLE = ("string", "bytes", "records", ENTITY)
+_ENTITY = "entity"
+_VARIABLE = ("string", "bytes", "records", _ENTITY)
 _ZEROS: dict[str, object] = {
     "string": "",
     "bytes": b"",
@@ -72,7 +72,7 @@ def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
     if byte < 0x80:
         return byte, at + 1
     value = byte & 0x7F
-    for position in range(1, MAX_VARINT_BYTES):
+    for position in range(1, _MAX_VARINT_BYTES):
         byte = data[at + position]
         value |= (byte & 0x7F) << (7 * position)
         if byte < 0x80:
@@ -178,7 +178,7 @@ def uuid(value: bytes) -> UUID | None:
     return None if value == _UUID_ZERO else UUID(bytes=value)
 
 
-FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
+_FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
     "int8": ("b", None),
     "int16": ("h", None),
     "int32": ("i", None),
@@ -229,7 +229,7 @@ def wire_field_of(entity_type: type[Any], field: Field[Any]) -> WireField:
     if is_array:
         inner, _ = _without_none(get_args(inner)[0])
     entity = inner if is_dataclass(inner) and isinstance(inner, type) else None
-    kind = ENTITY if entity else field.metadata["kafka_type"]
+    kind = _ENTITY if entity else field.metadata["kafka_type"]
     tag = field.metadata.get("tag")
     nullable = nullable and (is_array or tag is None or entity is None)
     default = field.default
@@ -361,7 +361,7 @@ def _steps(wire_fields: list[WireField]) -> tuple[list[Step], int]:
     if run:
         steps.append(_fixed_step(run))
     fixed = sum(
-        struct.calcsize(">" + FIXED[field.kind][0]) for field in wire_fields if field.is_fixed
+        struct.calcsize(">" + _FIXED[field.kind][0]) for field in wire_fields if field.is_fixed
     )
     return steps, min_size + fixed
 
@@ -376,10 +376,10 @@ def _variable_step(read: Reader) -> Step:
 
 
 def _fixed_step(run: list[WireField]) -> Step:
-    layout = struct.Struct(">" + "".join(FIXED[field.kind][0] for field in run))
+    layout = struct.Struct(">" + "".join(_FIXED[field.kind][0] for field in run))
     unpack, size = layout.unpack_from, layout.size
     converts = [
-        (index, convert) for index, field in enumerate(run) if (convert := FIXED[field.kind][1])
+        (index, convert) for index, field in enumerate(run) if (convert := _FIXED[field.kind][1])
     ]
 
     def step(data: memoryview, at: int, values: list[Any]) -> int:
@@ -403,7 +403,7 @@ def _field_reader(field: WireField) -> SizedReader:
 
 
 def _scalar_reader(field: WireField, *, nullable: bool) -> SizedReader:
-    if field.kind in FIXED:
+    if field.kind in _FIXED:
         return _fixed_reader(field)
     text = field.kind == "string"
     if field.flexible:
@@ -420,7 +420,7 @@ def _fixed_reader(field: WireField) -> SizedReader:
         at = step(data, at, values)
         return values[0], at
 
-    return read, struct.calcsize(">" + FIXED[field.kind][0])
+    return read, struct.calcsize(">" + _FIXED[field.kind][0])
 
 
 def _nullable_struct(read: Reader) -> Reader:
@@ -469,7 +469,7 @@ def _each_item(read: Reader) -> Callable[[memoryview, int, int], tuple[object, i
 
 
 def _packed_items(kind: str) -> Callable[[memoryview, int, int], tuple[object, int]] | None:
-    letter, convert = FIXED.get(kind, ("", None))
+    letter, convert = _FIXED.get(kind, ("", None))
     if not letter or convert:
         return None
     size = struct.calcsize(">" + letter)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
-FEATURE = "transaction.version"
+_FEATURE = "transaction.version"
 _LEVEL = 2
 """The minimum finalized level of the feature that enables transactions V2."""
 _NEEDED = {ApiKey.PRODUCE: PRODUCE_ADDS_PARTITIONS, ApiKey.END_TXN: 5}
@@ -103,7 +103,7 @@ class TransactionVersion(IntEnum):
         offers = all(
             api in versions and versions[api].highest >= needed for api, needed in _NEEDED.items()
         )
-        return cls.V2 if offers and levels.get(FEATURE, 0) >= _LEVEL else cls.V1
+        return cls.V2 if offers and levels.get(_FEATURE, 0) >= _LEVEL else cls.V1
 
     def max_version(self, api: ApiKey) -> int | None:
         """Return the maximum version of an API in this protocol, or None if there is no limit."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     Compressor = Callable[[Buffer, int | None], bytes]
     Decompressor = Callable[[memoryview, int], bytes]
 
-JAVA_LZ4_DEFAULT_LEVEL = 9
-ZSTD_DEFAULT_LEVEL = 3
+_JAVA_LZ4_DEFAULT_LEVEL = 9
+_ZSTD_DEFAULT_LEVEL = 3
 _GZIP_WINDOW = 31
 _GZIP_MAGIC = b"\x1f\x8b"
 _LZ4_FLAGS_OFFSET = 4
@@ -138,7 +138,7 @@ def _lz4(data: Buffer, level: int | None) -> bytes:
     """
     import lz4.frame
 
-    fast = level is None or level == JAVA_LZ4_DEFAULT_LEVEL
+    fast = level is None or level == _JAVA_LZ4_DEFAULT_LEVEL
     compressed = lz4.frame.compress(
         data,
         compression_level=0 if fast else max(level or 0, lz4.frame.COMPRESSIONLEVEL_MINHC),
@@ -163,7 +163,7 @@ def _unlz4(data: memoryview, limit: int) -> bytes:
 
 
 def _zstd(data: Buffer, level: int | None) -> bytes:
-    chosen = ZSTD_DEFAULT_LEVEL if level is None else level
+    chosen = _ZSTD_DEFAULT_LEVEL if level is None else level
     contexts: dict[str, Any] = _per_thread.__dict__
     key = f"zstd{chosen}"
     if key not in contexts:

@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 
 ABORT: Final = 0
-COMMIT: Final = 1
+_COMMIT: Final = 1
 
 _TRANSACTIONAL_CONTROL = 0x30
 _VERSION = 0
@@ -45,7 +45,7 @@ class EndTransactionMarker:
 
 def encode_control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
     """Return the control batch for a marker; `now_ms` is the time in milliseconds since 1970."""
-    key = _KEY.pack(_VERSION, COMMIT if marker.is_commit else ABORT)
+    key = _KEY.pack(_VERSION, _COMMIT if marker.is_commit else ABORT)
     value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
     record = b"".join((_BEFORE_KEY, key, _BEFORE_VALUE, value, _NO_HEADERS))
     header = BatchHeader(
@@ -74,7 +74,7 @@ def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactio
         return None
     key, value = record.key or b"", record.value or b""
     version, kind = _KEY.unpack_from(key) if len(key) >= _KEY.size else (-1, -1)
-    if version < 0 or kind not in {ABORT, COMMIT}:
+    if version < 0 or kind not in {ABORT, _COMMIT}:
         raise ProtocolError(
             f"the control batch at offset {header.base_offset} has the key {key.hex() or 'null'}, "
             "which is not a transaction marker",
@@ -83,7 +83,7 @@ def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactio
     return EndTransactionMarker(
         producer_id=header.producer_id,
         epoch=header.producer_epoch,
-        is_commit=kind == COMMIT,
+        is_commit=kind == _COMMIT,
         coordinator_epoch=_VALUE.unpack_from(value)[1]
         if len(value) >= _VALUE.size
         else _NO_COORDINATOR_EPOCH,

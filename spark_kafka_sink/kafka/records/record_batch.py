@@ -29,7 +29,7 @@ LENGTH_OFFSET = 8
 LEADER_EPOCH_OFFSET = 12
 MAGIC_OFFSET = 16
 CRC_OFFSET = 17
-ATTRIBUTES_OFFSET = 21
+_ATTRIBUTES_OFFSET = 21
 LOG_OVERHEAD = 12
 """Number of bytes that `length` does not count: the base offset and the length field."""
 
@@ -145,9 +145,9 @@ def last_offset_delta(batch: bytes | memoryview) -> int:
 
 def is_transactional(batch: bytes | memoryview) -> bool:
     """Return True if the batch at byte 0 is transactional. The header must be complete."""
-    return bool(batch[ATTRIBUTES_OFFSET + 1] & TRANSACTIONAL)
+    return bool(batch[_ATTRIBUTES_OFFSET + 1] & TRANSACTIONAL)
 
 
 def checksum(batch: bytes | memoryview) -> int:
     """Return the CRC-32C of a whole batch, which its header should contain."""
-    return crc32c.crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
+    return crc32c.crc32c(memoryview(batch)[_ATTRIBUTES_OFFSET:])

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.varint import Bytes, Numbers
 
 
-MIN_RECORD_BYTES: Final = 7
+_MIN_RECORD_BYTES: Final = 7
 """Size of an empty record in bytes."""
 
 _STEP: Final = 1024
@@ -49,7 +49,7 @@ _MAX_SINGLE: Final = 16
 """Maximum number of records or rows for which plain Python is faster than columns."""
 _PADDING: Final = bytes(2 * LONG_BYTES)
 """Padding after the data, so that a truncated varint at its end can be read and rejected."""
-MAX_DECOMPRESSED = 256 << 20
+_MAX_DECOMPRESSED = 256 << 20
 """Maximum number of bytes to which a batch can decompress."""
 
 
@@ -81,7 +81,7 @@ def _locate_strided(data: bytes, buffer: Bytes, position: int, count: int) -> tu
     end = len(buffer)
     size, body = read_varint(data, position)
     step, stop = body - position + size, min(count, (end - position) // max(size, 1))
-    if size < MIN_RECORD_BYTES - 1 or body + size > end:
+    if size < _MIN_RECORD_BYTES - 1 or body + size > end:
         raise ProtocolError(f"invalid record size: {size} bytes")
     alike = np.ones(stop, np.bool_)
     for index in range(position, body):
@@ -175,7 +175,7 @@ def read_few(section: memoryview | bytes, count: int) -> list[RecordFields]:
     for _ in range(count):
         size, start = read_varint(section, position)
         position = start + size
-        if size < MIN_RECORD_BYTES - 1 or position > end:
+        if size < _MIN_RECORD_BYTES - 1 or position > end:
             raise ProtocolError(f"invalid record size: {size} bytes")
         records.append(_read_one(section, start, position))
     if position != end:
@@ -184,7 +184,7 @@ def read_few(section: memoryview | bytes, count: int) -> list[RecordFields]:
 
 
 def _check_room(count: int, size: int) -> None:
-    if count * MIN_RECORD_BYTES > size:
+    if count * _MIN_RECORD_BYTES > size:
         raise ProtocolError(f"{count} records do not fit into {size} bytes")
 
 
@@ -324,7 +324,7 @@ def records_section(batch: bytes | memoryview, header: BatchHeader) -> memoryvie
     section = memoryview(batch)[HEADER_SIZE : header.size]
     if header.codec is Codec.NONE:
         return section
-    return memoryview(decompress(header.codec, section, MAX_DECOMPRESSED))
+    return memoryview(decompress(header.codec, section, _MAX_DECOMPRESSED))
 
 
 def decode_batch(batch: bytes | memoryview) -> Iterator[Record]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NULL = varint(-1)
 """The encoded length of a null key or value."""
-MAX_OFFSET_DELTA_SIZE = 3
+_MAX_OFFSET_DELTA_SIZE = 3
 """Size in bytes of the offset delta varint in batches of up to a million records."""
 _ATTRIBUTES = b"\x00"
 _NO_DELAY = _ATTRIBUTES + varint(0)
@@ -137,7 +137,7 @@ def size_bounds(columns: Columns) -> NDArray[np.int64]:
     """
     if not len(columns):
         return np.zeros(0, np.int64)
-    overhead = len(_ATTRIBUTES) + MAX_OFFSET_DELTA_SIZE
+    overhead = len(_ATTRIBUTES) + _MAX_OFFSET_DELTA_SIZE
     overhead += 1 if columns.timestamps is None else _MAX_TIMESTAMP_SIZE
     overhead += len(_NO_HEADERS) if columns.headers is None else 0
     fields = []

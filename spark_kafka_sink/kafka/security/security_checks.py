@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         TlsConfig,
     )
 
-MAX_CACHED = 8
+_MAX_CACHED = 8
 """Maximum number of remembered configurations that have passed. The least recently used
 configuration is dropped first.
 """
@@ -120,7 +120,7 @@ class StreamSecurityCheck:
                 text,
             )
         self._passed[security] = None
-        while len(self._passed) > MAX_CACHED:
+        while len(self._passed) > _MAX_CACHED:
             del self._passed[next(iter(self._passed))]
 
 

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 
-MAX_CHUNK_BYTES = 4 << 20
+_MAX_CHUNK_BYTES = 4 << 20
 """Maximum size of a chunk in bytes. It limits the memory that is encoded but not yet charged."""
-CHUNKS_PER_BUFFER = 8
+_CHUNKS_PER_BUFFER = 8
 
 
 @dataclass(kw_only=True, eq=False)
@@ -57,7 +57,7 @@ class AdmissionControl:
         config = self.client.config
         self._limiter = RateLimiter(self.rates, self.client.clock.monotonic())
         quota = (self.quotas.limit or config.buffer_memory) // PARTITION_QUOTA_DIVISOR
-        size = min(MAX_CHUNK_BYTES, config.buffer_memory // CHUNKS_PER_BUFFER, quota // 2)
+        size = min(_MAX_CHUNK_BYTES, config.buffer_memory // _CHUNKS_PER_BUFFER, quota // 2)
         self._chunk_rows, self._chunk_bytes = self._limiter.max_chunk(MAX_INT, max(1, size))
 
     def find_open_breakers(self, topic: ClusterTopic) -> frozenset[int]:

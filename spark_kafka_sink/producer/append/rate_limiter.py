@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _BURST = 0.1
 """Capacity of a bucket, as the number of seconds in which it fills; excess tokens are lost."""
 
-CHUNK_S = 0.25
+_CHUNK_S = 0.25
 """Maximum size of a chunk, as the number of seconds that its tokens take to refill."""
 
 _MIN_WAIT_S = 0.0005
@@ -60,7 +60,7 @@ class TokenBucket:
 
     def max_chunk(self, limit: int) -> int:
         """Return the maximum number of tokens for a chunk, at most `limit`."""
-        return min(limit, max(1, int(self.rate * CHUNK_S))) if self.rate else limit
+        return min(limit, max(1, int(self.rate * _CHUNK_S))) if self.rate else limit
 
 
 class RateMeter:

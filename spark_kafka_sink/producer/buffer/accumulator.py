@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 
-SHORTAGE_AFTER_S = 0.02
+_SHORTAGE_AFTER_S = 0.02
 """Seconds that the writer waits for buffer space before open batches are closed. This gives batches
 in flight time to free memory, because a small batch costs as much as a full batch."""
-TIMER_STEP_S = 0.001
+_TIMER_STEP_S = 0.001
 """Resolution of the sender's waits in seconds; they are rounded up.
 
 Because linger.ms is an upper limit, batches close earlier by this step, but by at most a quarter of
 linger.ms.
 """
-SHORT_LINGER_S = 0.005
+_SHORT_LINGER_S = 0.005
 """If linger.ms is less than this number of seconds, the first open batch wakes the sender, so that
 the sender closes the batch in time.
 """
-PIN_TIMEOUT_S = 1.0
+_PIN_TIMEOUT_S = 1.0
 """Age in seconds above which slices of mostly complete chunks are copied if the buffer is full.
 
 A working broker completes a chunk much earlier.
@@ -105,8 +105,8 @@ class Accumulator:
         self._compressor = compressor
         self._listeners = listeners
         linger = config.linger_ms / 1000
-        self._linger = linger - min(TIMER_STEP_S, linger / 4)
-        self._lingers_shortly = linger < SHORT_LINGER_S
+        self._linger = linger - min(_TIMER_STEP_S, linger / 4)
+        self._lingers_shortly = linger < _SHORT_LINGER_S
         self._full_size = config.batch_size - config.batch_size // 64
         self._batch_records = config.batch_num_messages
         self._flush_timeout = flush_timeout(config.delivery_timeout_ms)
@@ -273,11 +273,11 @@ class Accumulator:
             waiting_since = self._pool.writer_waiting_since
             short = waiting_since is not None and (
                 self._state.incomplete_batches == len(self._open)
-                or now >= waiting_since + SHORTAGE_AFTER_S
+                or now >= waiting_since + _SHORTAGE_AFTER_S
             )
             if waiting_since is not None and now >= self._unpin_at:
-                self._unpin_at = now + PIN_TIMEOUT_S / 4
-                self._charges.unpin(now - PIN_TIMEOUT_S)
+                self._unpin_at = now + _PIN_TIMEOUT_S / 4
+                self._charges.unpin(now - _PIN_TIMEOUT_S)
                 self._state.wake_writer()
             while self._open:
                 topic_partition, batch = next(iter(self._open.items()))
@@ -298,7 +298,7 @@ class Accumulator:
             return (
                 lingers
                 if self._pool.writer_waiting_since is None
-                else min(lingers, SHORTAGE_AFTER_S)
+                else min(lingers, _SHORTAGE_AFTER_S)
             )
 
     def store_compressed(self) -> BaseException | None:

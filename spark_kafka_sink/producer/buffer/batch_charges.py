@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
     from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 
-COPY_DIVISOR = 8
+_COPY_DIVISOR = 8
 """A slice smaller than 1/8 of its chunk is copied, so that it does not keep the whole chunk
 alive."""
 
@@ -45,7 +45,7 @@ class BatchCharges:
         The result is 0 if the batch holds `charge`, the charge for the whole chunk.
         """
         size = len(encoded_slice.data)
-        is_small = size * COPY_DIVISOR < charge.size
+        is_small = size * _COPY_DIVISOR < charge.size
         batch.add(
             encoded_slice.data,
             encoded_slice.records,
@@ -104,7 +104,7 @@ class BatchCharges:
                 continue
             for index, charge in enumerate(batch.charges):
                 # A slice would keep the whole chunk in memory (design.md: one-buffer-per-chunk).
-                if live[id(charge)] * COPY_DIVISOR < charge.size * (COPY_DIVISOR - 1):
+                if live[id(charge)] * _COPY_DIVISOR < charge.size * (_COPY_DIVISOR - 1):
                     self._copy_buffer(batch, index)
 
     def _copy_buffer(self, batch: ProducerBatch, index: int) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _SLOTS = 10
 """Number of slots in the window; outcomes expire one slot at a time."""
-STORM = Thresholds(retry_percent=50)
+_STORM = Thresholds(retry_percent=50)
 """Retry rate above which the rate limits are reduced to 1/16."""
 _STORM_S = 5.0
 _STORM_BATCHES = 10
@@ -263,7 +263,7 @@ class CircuitBreakers:
         """
         if 2 * len(self._failing) <= len(self._seen):
             return False
-        return self._recent.tally(now).reaches(STORM, _STORM_BATCHES)
+        return self._recent.tally(now).reaches(_STORM, _STORM_BATCHES)
 
     def _breaker(self, owner: TopicPartition | int) -> Breaker:
         breaker = self._breakers_by_owner.get(owner)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.clock import Clock
 
-FLUSH_MARGIN_S = 30.0
+_FLUSH_MARGIN_S = 30.0
 """Seconds added to twice delivery.timeout.ms as the time that flush waits without progress."""
 
 
@@ -157,7 +157,7 @@ class SessionState:
 
 def flush_timeout(delivery_timeout_ms: int) -> float:
     """Return the seconds without progress after which a flush fails."""
-    return 2 * delivery_timeout_ms / 1000 + FLUSH_MARGIN_S
+    return 2 * delivery_timeout_ms / 1000 + _FLUSH_MARGIN_S
 
 
 def throttled_note(pause_ms: int) -> str:

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.report_builder import ReportBuilder
 
 _LOG = logging.getLogger(__name__)
-LOGGER = "spark_kafka_sink.statistics"
-PERCENTILES = (50, 75, 90, 95, 99, 99.99)
+_LOGGER = "spark_kafka_sink.statistics"
+_PERCENTILES = (50, 75, 90, 95, 99, 99.99)
 FILE_BYTES = 4 << 20
 """A file is written when this number of bytes is buffered."""
 _MAX_PENDING_FILES = 2
@@ -206,7 +206,7 @@ class Statistics:
         try:
             line = json.dumps(self.collect(now))
             if self._files is None:
-                visible_logger(LOGGER, logging.INFO).info("%s", line)
+                visible_logger(_LOGGER, logging.INFO).info("%s", line)
             else:
                 self._files.write(line)
         except Exception as error:  # noqa: BLE001 - must not cause a retry of the task
@@ -375,7 +375,7 @@ class Statistics:
 
 def window(values: Histogram) -> dict[str, int]:
     """Return a window's statistics in librdkafka's format; times are in microseconds."""
-    shown = {f"p{q}".replace(".", "_"): values.percentile(q) for q in PERCENTILES}
+    shown = {f"p{q}".replace(".", "_"): values.percentile(q) for q in _PERCENTILES}
     return {
         "min": values.low,
         "max": values.high,

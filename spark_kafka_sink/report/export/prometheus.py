@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-JOB = "kafkaprod"
+_JOB = "kafkaprod"
 _PREFIXES = {(): "kafka_producer", ("topic",): "kafka_producer_topic"}
 
 
@@ -119,4 +119,4 @@ class PushgatewayExporter:
         """Add the metrics of a write and push all metrics. Raises OSError on failure."""
         self._writes.add(report)
         registry = self._writes.registry
-        push_to_gateway(self._target, JOB, registry, grouping_key=self._group, timeout=10)
+        push_to_gateway(self._target, _JOB, registry, grouping_key=self._group, timeout=10)

@@ -11,7 +11,7 @@ from spark_kafka_sink.common.text import listed, plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-NOT_VISIBLE: Final = (
+_NOT_VISIBLE: Final = (
     "none of its transactions was committed, so read_committed readers see no rows of the finished "
     "tasks"
 )
@@ -66,10 +66,10 @@ class OutcomeText:
     def aborted(self, still_open: str) -> str:
         """Describe the outcome of an aborted batch, and the command that ends open transactions."""
         if not still_open:
-            return NOT_VISIBLE
+            return _NOT_VISIBLE
         return (
-            f"{NOT_VISIBLE}; {still_open}. They end when the batch runs again{self.or_timeout}. If "
-            "no query or job with the prefix is running, end them with "
+            f"{_NOT_VISIBLE}; {still_open}. They end when the batch runs again{self.or_timeout}. "
+            "If no query or job with the prefix is running, end them with "
             f"{self._command('abort --undecided')}"
         )
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
 
 _LOG = logging.getLogger("spark_kafka_sink")
-MAX_TIMEOUT = "transaction.max.timeout.ms"
+_MAX_TIMEOUT = "transaction.max.timeout.ms"
 _KAFKAS_DEFAULT_MS = 900_000
 _NEAR: Final = 0.5
 """Elapsed fraction of the timeout after which a warning is logged."""
@@ -46,7 +46,7 @@ def broker_cap_ms(config: ProducerConfig, clock: Clock = _CLOCK) -> int:
 def _broker_cap_ms(config: ProducerConfig, period: int) -> int:  # noqa: ARG001 - part of the key
     with borrowed_client(config) as client:
         deadline = client.deadline(config.max_block_ms / 1000)
-        value = TopicAdmin(client).broker_config(MAX_TIMEOUT, deadline)
+        value = TopicAdmin(client).broker_config(_MAX_TIMEOUT, deadline)
     if value is not None and value.isdecimal():
         return int(value)
     _warn_of_unknown_cap()
@@ -58,7 +58,7 @@ def _warn_of_unknown_cap() -> None:
     _LOG.warning(
         "the brokers' %s is unknown without the permission DescribeConfigs on the cluster: "
         "assuming Kafka's default of %d minutes",
-        MAX_TIMEOUT,
+        _MAX_TIMEOUT,
         _KAFKAS_DEFAULT_MS // 60_000,
     )
 
@@ -79,7 +79,7 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
     if requested is not None and requested > cap:
         raise errors.ConfigError(
             f"option kafka.{TRANSACTION_TIMEOUT} is {requested}; the brokers allow at most {cap}",
-            hint=f"Lower or remove it, or raise the brokers' {MAX_TIMEOUT}.",
+            hint=f"Lower or remove it, or raise the brokers' {_MAX_TIMEOUT}.",
         )
     timeout_ms = requested or cap
     if timeout_ms < MIN_TIMEOUT_MS and not options.atomic_batch:
@@ -89,9 +89,9 @@ def transaction_timeout_ms(config: SinkConfig) -> int:
 
 def _too_short(requested: int | None, cap: int) -> errors.ConfigError:
     """Return the error for a transaction timeout that is too short to decide a batch safely."""
-    raise_cap = f"raise the brokers' {MAX_TIMEOUT}, which is {cap}"
+    raise_cap = f"raise the brokers' {_MAX_TIMEOUT}, which is {cap}"
     if requested is None:
-        where, hint = f"the brokers' {MAX_TIMEOUT} is {cap}", f"{raise_cap.capitalize()}."
+        where, hint = f"the brokers' {_MAX_TIMEOUT} is {cap}", f"{raise_cap.capitalize()}."
     else:
         where = f"option kafka.{TRANSACTION_TIMEOUT} is {requested}"
         hint = "Raise it, or remove it to use the brokers' maximum."

@@ -38,9 +38,9 @@ _DATAGRAM = 4096
 """Maximum size of a datagram in bytes; the datagrams of tasks are much smaller."""
 _MISSED_INTERVALS = 3
 """Number of intervals without a datagram after which a task no longer counts as running."""
-INTERVAL_S = 2.0
+_UPDATE_INTERVAL_S = 2.0
 _LOG = logging.getLogger("spark_kafka_sink")
-WINDOW_S = 10.0
+_WINDOW_S = 10.0
 """Time window of the current rate, in seconds."""
 _SUMMED = ("rows", *(field.name for field in fields(ProgressCounts)))
 
@@ -178,7 +178,7 @@ class ProgressListener:
 def progress(
     spark: SparkSession | None = None,
     *,
-    interval_s: float = INTERVAL_S,
+    interval_s: float = _UPDATE_INTERVAL_S,
     show: Callable[[WriteProgress], None] | None = None,
 ) -> Iterator[ProgressListener]:
     """Display the progress of the writes and micro-batches that start within the `with` block.
@@ -251,7 +251,7 @@ class WriteProgress(ProgressCounts):
     """Number of tasks that have ended, successfully or not."""
     rate: float = 0.0
     """Number of these records (written, dropped or dead letters) per second, over the last
-    `WINDOW_S` seconds.
+    `_WINDOW_S` seconds.
     """
     waits_for: Mapping[WaitsFor, int]
     """Number of running tasks, by what they wait for."""
@@ -326,7 +326,7 @@ class ProgressSum:
 
     def _rate(self, now: float, records: int) -> float:
         history = self._history
-        while len(history) > 1 and history[1][0] <= now - WINDOW_S:
+        while len(history) > 1 and history[1][0] <= now - _WINDOW_S:
             history.popleft()
         before, earlier = history[0]
         if now > history[-1][0]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _NONE = -1
 MAX_GATHERED_BYTES = MAX_SLICE_BYTES
 """Maximum total size of the Arrow batches that are concatenated, in bytes."""
-SLOW_AFTER_S = 0.05
+_SLOW_AFTER_S = 0.05
 """Seconds after which an Arrow batch counts as slow. After a slow batch, rows are passed on
 immediately.
 """
@@ -225,7 +225,7 @@ def gather(
     rows = size = 0
     requested_at = clock()
     for batch in batches:
-        is_slow = clock() - requested_at > SLOW_AFTER_S
+        is_slow = clock() - requested_at > _SLOW_AFTER_S
         batch_bytes = batch.nbytes
         if gathered and size + batch_bytes > MAX_GATHERED_BYTES:
             yield _concatenate(gathered)

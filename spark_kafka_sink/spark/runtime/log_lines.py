@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = "spark_kafka_sink"
-SUMMARY: Final = "spark_kafka_sink.summary"
+_SUMMARY: Final = "spark_kafka_sink.summary"
 """Logger for the outcomes of successful writes."""
 _FORMAT: Final = "%(asctime)s{} %(log4j)s %(name)s: %(message)s"
 _TIME: Final = "%y/%m/%d %H:%M:%S"
@@ -63,9 +63,9 @@ def log_success(text: str, *, watched: bool) -> None:
         text: one or several lines.
         watched: True if stderr is visible to a user.
     """
-    logger = logging.getLogger(SUMMARY)
+    logger = logging.getLogger(_SUMMARY)
     handlers = [
-        handler for handler in _handlers(SUMMARY) if not isinstance(handler, LastResortHandler)
+        handler for handler in _handlers(_SUMMARY) if not isinstance(handler, LastResortHandler)
     ]
     if handlers or logger.isEnabledFor(logging.INFO):
         logger.info("%s", text)
@@ -73,7 +73,7 @@ def log_success(text: str, *, watched: bool) -> None:
         sys.stderr.write(f"kafkaprod: {text}\n")
         sys.stderr.flush()
     else:
-        record = logger.makeRecord(SUMMARY, logging.INFO, "", 0, "%s", (text,), None)
+        record = logger.makeRecord(_SUMMARY, logging.INFO, "", 0, "%s", (text,), None)
         logger.handle(record)
 
 

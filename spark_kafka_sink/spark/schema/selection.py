@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-ROLES: Final = {
+_ROLES: Final = {
     "key": "the key of the record",
     "topic": "the topic of the record",
     "partition": "the partition of the record",
@@ -120,7 +120,7 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
             hint="Set value.format, for example to json, to write the columns as fields, or set "
             "value.fields to the one column whose bytes are the value.",
         )
-    for name, meaning in ROLES.items():
+    for name, meaning in _ROLES.items():
         if name in schema.names and name not in formats.key.fields:
             others = [other for other in schema.names if other != name]
             if not others:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     exchange is complete.
     """
 
-MAX_MESSAGE_BYTES = 64 * 1024
+_MAX_MESSAGE_BYTES = 64 * 1024
 """Maximum size of a message in bytes. All mechanisms use far smaller messages."""
 
 
@@ -23,12 +23,12 @@ def check_size(message: bytes, mechanism: str) -> None:
     """Raise if a message is too large.
 
     Raises:
-        AuthenticationError: the message is longer than `MAX_MESSAGE_BYTES`.
+        AuthenticationError: the message is longer than `_MAX_MESSAGE_BYTES`.
     """
-    if len(message) > MAX_MESSAGE_BYTES:
+    if len(message) > _MAX_MESSAGE_BYTES:
         raise AuthenticationError(
             f"the broker's {mechanism} message has {len(message):,} bytes, more than the limit of "
-            f"{MAX_MESSAGE_BYTES:,}"
+            f"{_MAX_MESSAGE_BYTES:,}"
         )
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.security.tokens.token import Token, TokenSource
 
 
-SEPARATOR = b"\x01"
+_SEPARATOR = b"\x01"
 """Separator of key-value pairs. A single separator is the client's response to an error."""
 _MECHANISM = "OAUTHBEARER"
 
@@ -24,7 +24,7 @@ _MECHANISM = "OAUTHBEARER"
 def client_first(token: Token, extensions: tuple[tuple[str, str], ...]) -> bytes:
     """Return the client's only message, unless the broker reports an error."""
     pairs = [f"auth=Bearer {token.value}", *(f"{name}={value}" for name, value in extensions)]
-    return b"n,," + SEPARATOR + b"".join(pair.encode() + SEPARATOR for pair in pairs) + SEPARATOR
+    return b"n,," + _SEPARATOR + b"".join(pair.encode() + _SEPARATOR for pair in pairs) + _SEPARATOR
 
 
 def describe_error(error: str) -> str:
@@ -71,5 +71,5 @@ def _messages(
     if response:
         cache.forget(token)
         error = describe_error(decode_text(response, _MECHANISM))
-        yield SEPARATOR
+        yield _SEPARATOR
         raise AuthenticationError(f"the broker rejected the token: {error}")

@@ -23,11 +23,11 @@ from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, decode_t
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.security.sasl.exchange import Messages
 
-MAX_CACHED = 32
+_MAX_CACHED = 32
 """Maximum number of salted passwords in the cache. A user has a separate entry for each salt."""
-GS2_HEADER = "n,,"
+_GS2_HEADER = "n,,"
 """Header without channel binding and without authorization identity."""
-MIN_ITERATIONS = 4_096
+_MIN_ITERATIONS = 4_096
 """Minimum number of iterations required by RFC 7677. With fewer iterations, passwords can be
 guessed cheaply.
 """
@@ -44,7 +44,7 @@ _SERVER_FIRST = re.compile(
 _SERVER_FINAL = re.compile(r"v=(?P<verifier>[A-Za-z0-9+/=]+)" + _EXTENSIONS)
 _ERROR = "e="
 _ALGORITHMS = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha512"}
-_CHANNEL_BINDING = b64encode(GS2_HEADER.encode()).decode()
+_CHANNEL_BINDING = b64encode(_GS2_HEADER.encode()).decode()
 
 
 class SaltedPasswords:
@@ -68,7 +68,7 @@ class SaltedPasswords:
             if salted is None:
                 salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
                 self._cached[key] = salted
-                if len(self._cached) > MAX_CACHED:
+                if len(self._cached) > _MAX_CACHED:
                     self._cached.popitem(last=False)
             self._cached.move_to_end(key)
             return salted
@@ -78,7 +78,7 @@ class SaltedPasswords:
         return hmac.digest(self._digest_key, head + salt + password, "sha256")
 
 
-PROCESS_WIDE = SaltedPasswords()
+_PROCESS_WIDE = SaltedPasswords()
 """Shared by all connections of a worker process."""
 
 
@@ -150,10 +150,10 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
 
 def _iterations(digits: str, mechanism: str) -> int:
     iterations = int(digits) if len(digits) <= len(str(MAX_ITERATIONS)) else MAX_ITERATIONS + 1
-    if iterations < MIN_ITERATIONS:
+    if iterations < _MIN_ITERATIONS:
         raise AuthenticationError(
             f"the broker requires {iterations} {mechanism} iterations, fewer than the minimum of "
-            f"{MIN_ITERATIONS:,}"
+            f"{_MIN_ITERATIONS:,}"
         )
     if iterations > MAX_ITERATIONS:
         raise AuthenticationError(
@@ -194,7 +194,7 @@ def scram_exchange(
     login: PasswordLogin,
     *,
     nonce: str | None = None,
-    salted_passwords: SaltedPasswords = PROCESS_WIDE,
+    salted_passwords: SaltedPasswords = _PROCESS_WIDE,
 ) -> SaslExchange:
     """Return an exchange for the login of a user or a delegation token.
 
@@ -214,7 +214,7 @@ def _messages(
     """Yield the name, then the proof for the broker's challenge; check the broker's signature."""
     name, algorithm = mechanism.value, _ALGORITHMS[mechanism]
     bare = client_first_bare(reveal_text(login.username), nonce, token_auth=login.token_auth)
-    challenge = decode_text((yield (GS2_HEADER + bare).encode()), name)
+    challenge = decode_text((yield (_GS2_HEADER + bare).encode()), name)
     server_first = parse_server_first(challenge, name, nonce)
     password = reveal_text(login.password).encode()
     salted = salted_passwords.salted(

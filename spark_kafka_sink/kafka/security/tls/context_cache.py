@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 MAX_CACHED = 8
 """Maximum number of cached contexts. The least recently used context is dropped first."""
-WAIT_S = 2.0
+_WAIT_S = 2.0
 """Maximum seconds that a thread with a previous context waits while a different thread reads the
 same files. Afterwards, it uses the previous context. The time is less than the connection timeout.
 """
-FIRST_WAIT_S = 60.0
+_FIRST_WAIT_S = 60.0
 """Maximum seconds that a thread without a previous context waits for a different thread."""
 
 
@@ -57,17 +57,17 @@ class ContextCache:
 
     Args:
         make: creates a context from the current content of the files.
-        wait_s: see `WAIT_S`.
+        wait_s: see `_WAIT_S`.
         settling: seconds to wait for files that are being replaced if there is no previous context.
-        first_wait_s: see `FIRST_WAIT_S`.
+        first_wait_s: see `_FIRST_WAIT_S`.
     """
 
     def __init__(
         self,
         make: Callable[[TlsConfig], ssl.SSLContext] = create_client_context,
-        wait_s: float = WAIT_S,
+        wait_s: float = _WAIT_S,
         settling: float = SETTLING_S,
-        first_wait_s: float = FIRST_WAIT_S,
+        first_wait_s: float = _FIRST_WAIT_S,
     ) -> None:
         self._make = make
         self._wait_s = wait_s

@@ -52,10 +52,10 @@ _CLIENT_CERTIFICATE = {
     ),
 }
 """Alerts about the client's certificate, with hints."""
-NOT_YET_VALID = 9
+_NOT_YET_VALID = 9
 EXPIRED = 10
-SELF_SIGNED = 18
-_UNKNOWN_AUTHORITY = frozenset({2, SELF_SIGNED, 19, 20, 21, 27})
+_SELF_SIGNED = 18
+_UNKNOWN_AUTHORITY = frozenset({2, _SELF_SIGNED, 19, 20, 21, 27})
 _OTHER_HOST = frozenset({62, 64})
 _MAX_NAMES = 10
 _INVALID = {
@@ -281,7 +281,7 @@ def _explain_rejected_certificate(
             f"the broker's certificate, or an issuing CA's, has expired{until}",
             "Renew the certificate on the broker. If it is still valid, check this host's clock.",
         )
-    if code == NOT_YET_VALID:
+    if code == _NOT_YET_VALID:
         start = f": its own certificate is valid from {shown.valid_from}" if shown else ""
         return Explanation(
             f"the broker's certificate, or an issuing CA's, is not yet valid{start}",
@@ -303,7 +303,7 @@ def _describe_other_host(shown: PeerCertificate | None, broker: str) -> str:
 
 
 def _describe_unknown_authority(code: int, shown: PeerCertificate | None) -> str:
-    if code == SELF_SIGNED:
+    if code == _SELF_SIGNED:
         return "the broker's certificate is self-signed and not in the truststore"
     issuer_note = f", {shown.issuer}" if shown else ""
     return f"the broker's certificate is signed by an authority that is not trusted{issuer_note}"

@@ -58,7 +58,7 @@ _OWN_KEY_HINT = (
     "keytool."
 )
 TRUSTSTORE_LOCATION = "kafka.ssl.truststore.location"
-KEYSTORE_LOCATION = "kafka.ssl.keystore.location"
+_KEYSTORE_LOCATION = "kafka.ssl.keystore.location"
 
 
 def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
@@ -196,7 +196,7 @@ def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12K
         raise ConfigError(
             f"the PKCS12 store of option {option} {problem}",
             hint=f"Check {password_option}: it must be the password of the store and of its key."
-            + (_OWN_KEY_HINT if option == KEYSTORE_LOCATION else ""),
+            + (_OWN_KEY_HINT if option == _KEYSTORE_LOCATION else ""),
         ) from error
 
 
@@ -426,11 +426,11 @@ def client_identity(store: KeyStore) -> Identity:
     """
     if store.location is None:
         return _inline_identity(store)
-    content = read_store(store.location, KEYSTORE_LOCATION)
-    match store_format(content, store.type, KEYSTORE_LOCATION):
+    content = read_store(store.location, _KEYSTORE_LOCATION)
+    match store_format(content, store.type, _KEYSTORE_LOCATION):
         case StoreType.PEM:
-            blocks = pem_blocks(content.decode("latin-1"), KEYSTORE_LOCATION)
-            return _pem_identity(blocks, store, KEYSTORE_LOCATION)
+            blocks = pem_blocks(content.decode("latin-1"), _KEYSTORE_LOCATION)
+            return _pem_identity(blocks, store, _KEYSTORE_LOCATION)
         case StoreType.PKCS12:
             return _pkcs12_identity(content, store)
         case StoreType.JKS:
@@ -438,23 +438,23 @@ def client_identity(store: KeyStore) -> Identity:
 
 
 def _pkcs12_identity(content: bytes, store: KeyStore) -> Identity:
-    opened = read_pkcs12(content, store.password or store.key_password, KEYSTORE_LOCATION)
+    opened = read_pkcs12(content, store.password or store.key_password, _KEYSTORE_LOCATION)
     if opened.key is None:
-        raise _lacks("private key", KEYSTORE_LOCATION)
+        raise _lacks("private key", _KEYSTORE_LOCATION)
     chain = certificate_chain(opened)
     if not chain:
-        raise _lacks("certificate", KEYSTORE_LOCATION)
-    return Identity(chain, opened.key, KEYSTORE_LOCATION)
+        raise _lacks("certificate", _KEYSTORE_LOCATION)
+    return Identity(chain, opened.key, _KEYSTORE_LOCATION)
 
 
 def _jks_identity(content: bytes, store: KeyStore) -> Identity:
-    opened = open_jks(content, store.password, KEYSTORE_LOCATION)
+    opened = open_jks(content, store.password, _KEYSTORE_LOCATION)
     if not opened.keys:
-        raise _lacks("private key", KEYSTORE_LOCATION)
+        raise _lacks("private key", _KEYSTORE_LOCATION)
     entry = opened.keys[0]
     password = store.key_password or store.password
     return Identity(
-        entry.chain, jks_private_key(entry, password, KEYSTORE_LOCATION), KEYSTORE_LOCATION
+        entry.chain, jks_private_key(entry, password, _KEYSTORE_LOCATION), _KEYSTORE_LOCATION
     )
 
 

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.security.tokens.token import Token, TokenSource
 
 
-RETRY_MS = 10_000
+_RETRY_MS = 10_000
 """Milliseconds between a failed refresh and the next attempt, as in Java."""
 MAX_CACHED = 64
 """Maximum number of logins whose tokens are cached. The least recently used login is dropped first.
 """
-WAIT_S = 60.0
+_WAIT_S = 60.0
 """Maximum seconds that a thread without a valid token waits for a different thread's request. Each
 connection that waits uses one of a limited number of threads.
 """
-FAILURE_CACHED_MS = 1_000
+_FAILURE_CACHED_MS = 1_000
 """Milliseconds during which a failed fetch also fails other requests for the same token. Otherwise,
 these requests would fail one after another. The time is short because the problem might be fixed
 soon.
@@ -87,14 +87,14 @@ class TokenCache:
     Args:
         clock: clock for expiry and refresh times.
         jitter: returns a random number from 0 to 1.
-        wait_s: see `WAIT_S`.
+        wait_s: see `_WAIT_S`.
     """
 
     def __init__(
         self,
         clock: Clock | None = None,
         jitter: Callable[[], float] = random.random,
-        wait_s: float = WAIT_S,
+        wait_s: float = _WAIT_S,
     ) -> None:
         self._wait_s = wait_s
         self._clock = clock or SystemClock()
@@ -168,7 +168,7 @@ class TokenCache:
         with self._changed:
             now_ms = self._clock.wall_ms()
             if entry.token is not None and not entry.token.is_expired(now_ms):
-                entry.refresh_ms = now_ms + RETRY_MS
+                entry.refresh_ms = now_ms + _RETRY_MS
                 return entry.token
             entry.token = None
             entry.failure = error
@@ -189,6 +189,6 @@ def _usable(entry: _CachedToken, now_ms: int) -> Token | None:
     token = entry.token
     if token is not None and not token.is_expired(now_ms):
         return token if now_ms < entry.refresh_ms or entry.fetching else None
-    if entry.failure is not None and 0 <= now_ms - entry.failed_ms < FAILURE_CACHED_MS:
+    if entry.failure is not None and 0 <= now_ms - entry.failed_ms < _FAILURE_CACHED_MS:
         raise copy(entry.failure)  # Raising an exception changes its traceback.
     return None

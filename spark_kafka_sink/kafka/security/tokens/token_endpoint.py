@@ -56,7 +56,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{4,}")
 _STANDARD = str.maketrans("-_", "+/")
 _DEPTH = 3
 """Maximum number of nested encodings, such as base64 of percent-encoded text."""
-MAX_RESPONSE_BYTES = 1_000_000
+_MAX_RESPONSE_BYTES = 1_000_000
 """Maximum size of a response in bytes, as in Java's HttpJwtRetriever."""
 _CHUNK = 16 * 1024
 CONTEXTS = ContextCache()
@@ -143,7 +143,7 @@ def next_wait_ms(
 
 
 class TooLargeError(Exception):
-    """The response has more than `MAX_RESPONSE_BYTES` bytes."""
+    """The response has more than `_MAX_RESPONSE_BYTES` bytes."""
 
 
 class VerifyingAdapter(HTTPAdapter):
@@ -192,12 +192,12 @@ def read_body(response: Response) -> bytes:
     """Read the body of a streamed response.
 
     Raises:
-        TooLargeError: the body has more than `MAX_RESPONSE_BYTES` bytes.
+        TooLargeError: the body has more than `_MAX_RESPONSE_BYTES` bytes.
     """
     body = bytearray()
     for chunk in response.iter_content(_CHUNK):
         body += cast("bytes", chunk)
-        if len(body) > MAX_RESPONSE_BYTES:
+        if len(body) > _MAX_RESPONSE_BYTES:
             raise TooLargeError
     return bytes(body)
 
@@ -238,7 +238,9 @@ class TokenEndpoint:
         except TimeoutError as error:
             return self._failed(f"did not respond: {error}", retriable=True)
         except TooLargeError:
-            return self._failed(f"returned more than {MAX_RESPONSE_BYTES:,} bytes", retriable=False)
+            return self._failed(
+                f"returned more than {_MAX_RESPONSE_BYTES:,} bytes", retriable=False
+            )
         except (RequestException, OSError, ValueError) as error:
             return self._unreachable(error)
         return self._read(status, body, now_ms)
