@@ -19,7 +19,7 @@ from spark_kafka_sink.cli.kafka_options import (
 from spark_kafka_sink.common.delivery_status import partition_name
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.admin.partition_offsets import IsolationLevel
-from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
+from spark_kafka_sink.kafka.logs.topic_reader import OffsetRange, TopicReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

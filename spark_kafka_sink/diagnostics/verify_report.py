@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import UnknownTopicError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.kafka.admin.topic_reader import OffsetRange, TopicReader
+from spark_kafka_sink.kafka.logs.topic_reader import OffsetRange, TopicReader
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import UnknownTopicError
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords, Message, scope_of
-from spark_kafka_sink.kafka.admin.appender import TransactionalAppender
-from spark_kafka_sink.kafka.admin.log_reader import LogReader, Position
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.logs.appender import TransactionalAppender
+from spark_kafka_sink.kafka.logs.log_reader import LogReader, Position
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 
 if TYPE_CHECKING:

@@ -6,5 +6,6 @@ In reading order:
 - `records`: encode and decode records as columns
 - `security`: TLS contexts and SASL exchanges
 - `client`: connections, cluster metadata and the sender thread
-- `admin`: blocking requests for topics, transactions and logs
+- `admin`: blocking requests for topics and transactions
+- `logs`: blocking requests that read and append records
 """

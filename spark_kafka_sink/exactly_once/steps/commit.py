@@ -30,7 +30,7 @@ from spark_kafka_sink.exactly_once.steps.torn_error import torn_error
 from spark_kafka_sink.exactly_once.steps.transaction_checks import is_any_committed
 from spark_kafka_sink.exactly_once.task_transaction import ids_of
 from spark_kafka_sink.exactly_once.transactional_id import ScopeKind
-from spark_kafka_sink.kafka.admin.appender import UnclearFenceError
+from spark_kafka_sink.kafka.logs.appender import UnclearFenceError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 
 if TYPE_CHECKING:

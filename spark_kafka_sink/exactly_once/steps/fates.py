@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome
 from spark_kafka_sink.exactly_once.decision_record import Fate
-from spark_kafka_sink.kafka.admin.log_reader import LogReader
+from spark_kafka_sink.kafka.logs.log_reader import LogReader
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Blocking requests, sent on the caller's thread: transactions, topics, and logs.
+"""Blocking requests, sent on the caller's thread: transactions and topics.
 
 This package is used by the driver, its planning and commit processes, and the command line. Tasks
 use it only to create topics.
@@ -13,12 +13,8 @@ In reading order:
 - `transaction_description`: the states of transactions and their producers
 - `transaction_handlers`: the requests about transactions, and their results
 - `transaction_admin`: starts, ends, describes, lists and fences transactions
-- `fetch`: fetches from the leader of a partition
-- `log_reader`: reads the committed records of one partition
-- `topic_reader`: reads the records of topics between offsets, as a consumer without a group
 - `partition_offsets`: the first offset of a partition, and the offset at which readers must stop
 - `topic_handlers`: the requests about topics and configs, and their results
 - `topic_admin`: creates and describes topics, and reads topic and broker settings
 - `topic_creator`: creates the missing topics of a write
-- `appender`: appends records to one partition in a transaction
 """

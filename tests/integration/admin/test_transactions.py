@@ -6,8 +6,8 @@ import pytest
 
 from spark_kafka_sink.common.errors import FencedError, ProtocolError
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-from spark_kafka_sink.kafka.admin.log_reader import LogReader
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.logs.log_reader import LogReader
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import (
     TransactionalProducer,

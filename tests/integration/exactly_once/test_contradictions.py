@@ -8,8 +8,8 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, TransactionError
-from spark_kafka_sink.kafka.admin import log_reader
 from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
+from spark_kafka_sink.kafka.logs import log_reader
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, end_txn_values
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 from spark_kafka_sink.kafka.records import committed_records

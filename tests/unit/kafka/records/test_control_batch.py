@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.admin.topic_reader import visible_batches
+from spark_kafka_sink.kafka.logs.topic_reader import visible_batches
 from spark_kafka_sink.kafka.records.committed_records import CommittedRecords
 from spark_kafka_sink.kafka.records.consumer_record import read_committed
 from spark_kafka_sink.kafka.records.control_batch import read_marker

@@ -215,7 +215,7 @@ POINTS = (
     Point(_DATA_SOURCE, "KafkaProdWriter.abort", Step.ABORT_BEGUN, Step.ABORT_ENDED, scope=JOB),
     Point(_ADMIN, "TransactionAdmin.init_producer_id", Step.FENCING, Step.FENCED),
     Point(
-        "spark_kafka_sink.kafka.admin.appender",
+        "spark_kafka_sink.kafka.logs.appender",
         "TransactionalAppender._commit",
         before=Step.APPENDED_UNCOMMITTED,
     ),

@@ -21,12 +21,6 @@ from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.api_driver import request_one
-from spark_kafka_sink.kafka.admin.fetch import (
-    FetchFrom,
-    FetchHandler,
-    request_of_leader,
-    whole_batches,
-)
 from spark_kafka_sink.kafka.admin.partition_offsets import (
     EARLIEST,
     LATEST,
@@ -35,6 +29,12 @@ from spark_kafka_sink.kafka.admin.partition_offsets import (
 )
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_handlers import DescribeTopicsHandler
+from spark_kafka_sink.kafka.logs.fetch import (
+    FetchFrom,
+    FetchHandler,
+    request_of_leader,
+    whole_batches,
+)
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-    from spark_kafka_sink.kafka.admin.fetch import AbortedTransaction, Fetched
+    from spark_kafka_sink.kafka.logs.fetch import AbortedTransaction, Fetched
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
     from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 

@@ -12,12 +12,12 @@ from spark_kafka_sink.common.errors import (
     RecordTooLargeError,
     TransactionError,
 )
-from spark_kafka_sink.kafka.admin.appender import (
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.logs.appender import (
     BATCH_BYTES,
     TransactionalAppender,
     UnclearFenceError,
 )
-from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum

@@ -11,8 +11,8 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     UnknownTopicError,
 )
-from spark_kafka_sink.kafka.admin.fetch import whole_batches
-from spark_kafka_sink.kafka.admin.log_reader import LogRead, LogReader, Position
+from spark_kafka_sink.kafka.logs.fetch import whole_batches
+from spark_kafka_sink.kafka.logs.log_reader import LogRead, LogReader, Position
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.kafka.records.committed_records import CommittedRecords, PendingTransaction
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, encode_control_batch

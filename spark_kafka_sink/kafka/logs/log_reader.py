@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.admin.fetch import (
+from spark_kafka_sink.kafka.admin.partition_offsets import EARLIEST, LATEST, ListOffsetsHandler
+from spark_kafka_sink.kafka.client.backoff import retry_delay
+from spark_kafka_sink.kafka.logs.fetch import (
     NO_LEADER_EPOCH,
     Fetched,
     FetchFrom,
@@ -21,8 +23,6 @@ from spark_kafka_sink.kafka.admin.fetch import (
     topic_id_of,
     whole_batches,
 )
-from spark_kafka_sink.kafka.admin.partition_offsets import EARLIEST, LATEST, ListOffsetsHandler
-from spark_kafka_sink.kafka.client.backoff import retry_delay
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.committed_records import CommittedRecords, PendingTransaction
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, read_marker
