@@ -7,5 +7,7 @@ In reading order:
 - `json_check_compiler`: match a given JSON Schema to columns on the driver, and create the checks
 - `json_documents`: the documents of a JSON Schema, and their drafts
 - `json_references`: the references between the documents
-- `json_rules`: rules that match the keywords of a JSON Schema to columns
+- `json_validator`: validators of the library `jsonschema` that apply the rules to columns
+- `json_matching`: match a column and its children to a JSON Schema
+- `json_rules`: the rules for the keywords of a JSON Schema
 """

@@ -12,8 +12,9 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.formats.columns.column_type import ColumnType
 from spark_kafka_sink.formats.json import json_documents
-from spark_kafka_sink.formats.json.json_references import MAIN, JsonReferences, create_resolver
-from spark_kafka_sink.formats.json.json_rules import create_validator_class, match_column
+from spark_kafka_sink.formats.json.json_matching import match_column
+from spark_kafka_sink.formats.json.json_references import MAIN, JsonReferences
+from spark_kafka_sink.formats.json.json_validator import create_validator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,11 +91,7 @@ def _match_draft(
     from referencing.exceptions import NoSuchResource, Unresolvable, Unretrievable
 
     try:
-        reference_uris, resolver = create_resolver(draft, documents, references.links)
-        return match_column(
-            create_validator_class(draft, reference_uris)(documents[MAIN], _resolver=resolver),
-            column,
-        )
+        return match_column(create_validator(draft, documents, references.links), column)
     except (NoSuchResource, Unresolvable, Unretrievable) as error:
         raise ConfigError(
             f"the JSON Schema has the reference {_reference_text(error)!r}, which is not in the "

@@ -1,0 +1,147 @@
+"""The validators of the library `jsonschema` that apply the rules to columns.
+
+Only this module uses a validator's `_resolver`, which has no public name, and replaces `evolve`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.formats.json.json_documents import check_document, invalid_document_error
+from spark_kafka_sink.formats.json.json_matching import MatchContext
+from spark_kafka_sink.formats.json.json_references import MAIN, create_resolver
+from spark_kafka_sink.formats.json.json_rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from spark_kafka_sink.formats.json.json_matching import Rule, Validator
+    from spark_kafka_sink.formats.json.json_references import Link, ReferenceUris
+
+
+def create_validator(draft: Any, documents: Sequence[Any], links: Sequence[Link]) -> Validator:
+    """Return a validator that applies the rules, also in parts that declare another draft.
+
+    Args:
+        draft: the library's validator of the draft.
+        documents: the documents by their numbers; see `create_resolver`.
+        links: the references between them.
+
+    Raises:
+        ConfigError: the draft is not supported.
+    """
+    reference_uris, resolver = create_resolver(draft, documents, links)
+    validator: Validator = _validator_class(draft, reference_uris)(
+        documents[MAIN], _resolver=resolver
+    )
+    return validator
+
+
+@lru_cache(maxsize=64)
+def _validator_class(draft: Any, reference_uris: ReferenceUris) -> Any:
+    from jsonschema import Draft3Validator, validators
+
+    if draft is Draft3Validator:
+        raise ConfigError(
+            "the JSON Schema declares draft 3, which is not supported",
+            hint="Use draft 4 or newer, in which `required` is a list of names.",
+        )
+    rules: dict[str, Any] = {
+        name: partial(_apply_rule, draft.VALIDATORS[name], rule)
+        for name, rule in RULES.items()
+        if name in draft.VALIDATORS
+    }
+    rules["$ref"] = partial(_follow_reference, draft, dict(reference_uris))
+    extended: Any = validators.extend(draft, rules)  # type: ignore[no-untyped-call]
+    standard = extended.evolve
+
+    def evolve(validator: Any, **changes: Any) -> Any:
+        if not isinstance(changes.get("schema", {}), dict | bool):
+            raise ConfigError(
+                "the JSON Schema has a reference to something that is not a schema",
+                hint="Refer to an object, true or false.",
+            )
+        evolved = standard(validator, **changes)
+        evolved_draft: Any = type(evolved)
+        return (
+            evolved
+            if evolved_draft is extended
+            else _validator_class(evolved_draft, reference_uris)(**changes)
+        )
+
+    extended.evolve = evolve
+    extended.scope_uris = _scope_uris
+    return extended
+
+
+def _scope_uris(validator: Any) -> tuple[str, ...]:
+    """See `Validator.scope_uris`."""
+    return tuple(dict.fromkeys(uri for uri, _ in validator._resolver.dynamic_scope()))  # noqa: SLF001
+
+
+def _apply_rule(
+    standard: Callable[..., Iterable[Any]],
+    rule: Rule,
+    validator: Validator,
+    value: Any,
+    instance: Any,
+    schema: Any,
+) -> Iterable[Any]:
+    """Apply a rule to a column, or the draft's own keyword to a JSON value."""
+    if not isinstance(instance, MatchContext):
+        return standard(validator, value, instance, schema) or ()
+    rule(validator, value, instance, schema)
+    return ()
+
+
+def _follow_reference(
+    draft: Any,
+    reference_uris: Mapping[tuple[str, str], str],
+    validator: Any,
+    ref: Any,
+    instance: Any,
+    schema: Any,
+) -> Iterable[Any]:
+    """Apply `$ref` to a column or value, with the URI of the document to which its name leads.
+
+    Raises:
+        ConfigError: the reference is not a text, or leads to an invalid schema.
+    """
+    if not isinstance(ref, str):
+        raise ConfigError(f"the JSON Schema has the reference {ref!r}, which is not a text")
+    resolver = validator._resolver  # noqa: SLF001
+    name, *fragment = ref.split("#", 1)
+    base = resolver._base_uri  # noqa: SLF001
+    uri = urljoin(base, name)
+    keys = (base, name), (base, uri), ("", uri)
+    document_uri = next((reference_uris[key] for key in keys if key in reference_uris), None)
+    reference = "#".join((document_uri, *fragment)) if document_uri and name else ref
+    if isinstance(instance, MatchContext):
+        subschema = resolver.lookup(reference).contents
+        if id(subschema) not in instance.cache.checked:
+            instance.cache.checked.add(id(subschema))
+            _check_subschema(draft, ref, subschema)
+    standard: Callable[..., Iterable[Any]] = draft.VALIDATORS["$ref"]
+    return standard(validator, reference, instance, schema)
+
+
+def _check_subschema(draft: Any, reference: str, subschema: Any) -> None:
+    """Check a schema to which a reference leads, for example below an unknown keyword.
+
+    Raises:
+        ConfigError: the schema is invalid.
+    """
+    from jsonschema import SchemaError, validators
+
+    if not isinstance(subschema, dict):
+        return
+    try:
+        check_document(validators.validator_for(subschema, default=draft), subschema)
+    except SchemaError as error:
+        raise invalid_document_error(
+            f"the JSON Schema of the reference {shown(reference)}", error
+        ) from None
