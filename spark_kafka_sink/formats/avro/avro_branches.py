@@ -22,7 +22,7 @@ Branches of equal rank have the order of the union.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
@@ -47,6 +47,7 @@ _DECIMALS: Final = {ColumnKind.TEXT: ("decimal", "big-decimal"), ColumnKind.BYTE
 """Logical types of bytes to which a column is not written. Spark reads `big-decimal` as bytes."""
 _OTHER_MEANING: Final = 5
 """Lowest rank of dates and times for integers."""
+MAP_KEYS: Final = frozenset({ColumnKind.TEXT, ColumnKind.NULL})
 MAX_WIDE_DIGITS: Final = 76
 """Maximum number of digits of Arrow's 256-bit decimals."""
 _WITH_DEFAULTS: Final = 10
@@ -61,64 +62,135 @@ class Closeness(NamedTuple):
     """True if some values do not fit the type, or lose digits."""
 
 
-def choose_branches(union: AvroSchema, column: ColumnType) -> list[tuple[int, AvroSchema]]:
-    """Return the numbers and types of the branches for a column; empty if no branch accepts it.
+@dataclass(frozen=True, slots=True)
+class BranchChooser:
+    """Chooses branches for the columns of one schema.
 
-    A value that does not fit a branch is tried with the next one.
-
-    Raises:
-        ColumnError: several records fit equally.
+    Attributes:
+        known: how close types are to columns, by the identity of the type's declaration, its
+            namespace, and the identity of the column. Recursive unions match the same ones at each
+            level.
     """
-    ranked: list[tuple[Closeness, int, AvroSchema]] = []
-    for index, branch in candidate_branches(union, column):
-        fit = closeness(branch, column)
-        if fit is not None:
-            ranked.append((fit, index, branch))
-    if column.kind is ColumnKind.STRUCT:
-        return _choose_record(ranked, column)
-    ranked.sort(key=lambda entry: (entry[0].rank, entry[1]))
-    # Values that a number branch does not fit are bad rows, not times.
-    ranked = [entry for entry in ranked if entry[0].rank < _OTHER_MEANING] or ranked[:1]
-    total = next(
-        (number for number, entry in enumerate(ranked, 1) if not entry[0].is_partial), None
-    )
-    chosen = ranked[:total]
-    return [(index, replace(branch, is_exact=len(chosen) > 1)) for _, index, branch in chosen]
 
+    known: dict[tuple[int, str, int], Closeness | None] = field(default_factory=dict)
 
-def _choose_record(
-    ranked: Sequence[tuple[Closeness, int, AvroSchema]], column: ColumnType
-) -> list[tuple[int, AvroSchema]]:
-    """Return the number and type of the record for a struct; empty if no record accepts it.
+    def choose_branches(
+        self, union: AvroSchema, column: ColumnType
+    ) -> list[tuple[int, AvroSchema]]:
+        """Return the numbers and types of the branches for a column; empty if none accepts it.
 
-    Raises:
-        ColumnError: several records fit equally, or each has a type that some values do not fit.
-    """
-    has_exact_fields = any(fit.rank < _WITH_DEFAULTS for fit, _, _ in ranked)
-    ranked = [entry for entry in ranked if (entry[0].rank < _WITH_DEFAULTS) is has_exact_fields]
-    total = [entry for entry in ranked if not entry[0].is_partial]
-    lowest = min((fit.rank for fit, _, _ in total), default=None)
-    closest = [entry for entry in total if entry[0].rank == lowest]
-    closest = _closest_in_each_field(closest, column) or ranked
-    if len(closest) > 1:
-        raise _ambiguous_error(column, [branch for _, _, branch in closest])
-    return [(index, branch) for _, index, branch in closest]
+        A value that does not fit a branch is tried with the next one.
 
+        Raises:
+            ColumnError: several records fit equally.
+        """
+        ranked: list[tuple[Closeness, int, AvroSchema]] = []
+        for index, branch in candidate_branches(union, column):
+            fit = self.closeness(branch, column)
+            if fit is not None:
+                ranked.append((fit, index, branch))
+        if column.kind is ColumnKind.STRUCT:
+            return self._choose_record(ranked, column)
+        ranked.sort(key=lambda entry: (entry[0].rank, entry[1]))
+        # Values that a number branch does not fit are bad rows, not times.
+        ranked = [entry for entry in ranked if entry[0].rank < _OTHER_MEANING] or ranked[:1]
+        total = next(
+            (number for number, entry in enumerate(ranked, 1) if not entry[0].is_partial), None
+        )
+        chosen = ranked[:total]
+        return [(index, replace(branch, is_exact=len(chosen) > 1)) for _, index, branch in chosen]
 
-def _closest_in_each_field(
-    records: list[tuple[Closeness, int, AvroSchema]], column: ColumnType
-) -> list[tuple[Closeness, int, AvroSchema]]:
-    """Return the only record that is the closest in each field, or all records if there is none."""
-    ranks = [_ranks_of_fields(record, column) for _, _, record in records]
-    lowest = [min(ranks_of_field) for ranks_of_field in zip(*ranks, strict=True)]
-    best = [entry for entry, own in zip(records, ranks, strict=True) if own == lowest]
-    return best if len(best) == 1 else records
+    def _choose_record(
+        self, ranked: Sequence[tuple[Closeness, int, AvroSchema]], column: ColumnType
+    ) -> list[tuple[int, AvroSchema]]:
+        """Return the number and type of the record for a struct; empty if no record accepts it.
 
+        Raises:
+            ColumnError: several records fit equally, or in each one, some values do not fit a type.
+        """
+        has_exact_fields = any(fit.rank < _WITH_DEFAULTS for fit, _, _ in ranked)
+        ranked = [entry for entry in ranked if (entry[0].rank < _WITH_DEFAULTS) is has_exact_fields]
+        total = [entry for entry in ranked if not entry[0].is_partial]
+        lowest = min((fit.rank for fit, _, _ in total), default=None)
+        closest = [entry for entry in total if entry[0].rank == lowest]
+        closest = self._closest_in_each_field(closest, column) or ranked
+        if len(closest) > 1:
+            raise _ambiguous_error(column, [branch for _, _, branch in closest])
+        return [(index, branch) for _, index, branch in closest]
 
-def _ranks_of_fields(record: AvroSchema, column: ColumnType) -> list[int]:
-    types = {name: type_ for name, type_, _ in record.fields}
-    fits = [closeness(types[child.name], child) for child in column.children]
-    return [fit.rank for fit in fits if fit is not None]
+    def _closest_in_each_field(
+        self, records: list[tuple[Closeness, int, AvroSchema]], column: ColumnType
+    ) -> list[tuple[Closeness, int, AvroSchema]]:
+        """Return the only record that is the closest in each field, or else all records."""
+        ranks = [self._ranks_of_fields(record, column) for _, _, record in records]
+        lowest = [min(ranks_of_field) for ranks_of_field in zip(*ranks, strict=True)]
+        best = [entry for entry, own in zip(records, ranks, strict=True) if own == lowest]
+        return best if len(best) == 1 else records
+
+    def _ranks_of_fields(self, record: AvroSchema, column: ColumnType) -> list[int]:
+        types = {name: type_ for name, type_, _ in record.fields}
+        fits = [self.closeness(types[child.name], child) for child in column.children]
+        return [fit.rank for fit in fits if fit is not None]
+
+    def closeness(self, schema: AvroSchema, column: ColumnType) -> Closeness | None:
+        """Return how close a type is to a column's type, or None if the column does not fit it."""
+        key = id(schema.json), schema.namespace, id(column)
+        if key not in self.known:
+            self.known[key] = self._closeness(schema, column)
+        return self.known[key]
+
+    def _closeness(self, schema: AvroSchema, column: ColumnType) -> Closeness | None:
+        if schema.kind == "union":
+            pairs = [
+                self.closeness(branch, column) for _, branch in candidate_branches(schema, column)
+            ]
+            fits = [fit for fit in pairs if fit is not None]
+            if not fits and (members := member_branches(schema, column)):
+                return self._closeness_of_members([branch for _, branch in members], column)
+            is_partial = all(fit.is_partial for fit in fits)
+            return Closeness(min(fits).rank, is_partial) if fits else None
+        if schema.kind == "null":
+            return Closeness(0) if column.kind is ColumnKind.NULL else None
+        match column.kind, schema.kind:
+            case ColumnKind.NULL, _:
+                return Closeness(0)
+            case ColumnKind.STRUCT, "record" | "error":
+                return self._closeness_of_record(schema, column)
+            case ColumnKind.LIST, "array":
+                return self.closeness(schema.element, column.children[0])
+            case ColumnKind.MAP, "map" if column.children[0].kind in MAP_KEYS:
+                return self.closeness(schema.element, column.children[1])
+            case ColumnKind.INTEGER, _:
+                return _closeness_of_integers(schema, column.type.bit_width)
+        return _closeness_of_others(schema, column)
+
+    def _closeness_of_members(
+        self, branches: Sequence[AvroSchema], column: ColumnType
+    ) -> Closeness | None:
+        fits = [self.closeness(*pair) for pair in zip(branches, column.children, strict=True)]
+        if None in fits:
+            return None
+        return Closeness(0, any(fit.is_partial for fit in fits if fit is not None))
+
+    def _closeness_of_record(self, schema: AvroSchema, column: ColumnType) -> Closeness | None:
+        children = {child.name: child for child in column.children}
+        fits: list[Closeness] = []
+        defaults = 0
+        for name, type_, declared in schema.fields:
+            child = children.pop(name, None)
+            if child is not None:
+                fit = self.closeness(type_, child)
+                if fit is None:
+                    return None
+                fits.append(fit)
+            elif "default" in declared or type_.accepts_null:
+                defaults = _WITH_DEFAULTS
+            else:
+                return None
+        if children:
+            return None
+        rank = max((fit.rank for fit in fits), default=0)
+        return Closeness(defaults + rank, any(fit.is_partial for fit in fits))
 
 
 def member_branches(union: AvroSchema, column: ColumnType) -> list[tuple[int, AvroSchema]]:
@@ -148,67 +220,6 @@ def _ambiguous_error(column: ColumnType, records: Sequence[AvroSchema]) -> Colum
         hint="Set value.schema.name (for the key, key.schema.name) to the full name of one; for "
         "several unions, to several names separated by commas.",
     )
-
-
-def closeness(schema: AvroSchema, column: ColumnType) -> Closeness | None:
-    """Return how close a type is to a column's type, or None if it cannot represent the column."""
-    key = id(schema.json), schema.namespace, id(column)
-    if key not in schema.known_closeness:
-        schema.known_closeness[key] = _closeness(schema, column)
-    fit: Closeness | None = schema.known_closeness[key]
-    return fit
-
-
-def _closeness(schema: AvroSchema, column: ColumnType) -> Closeness | None:
-    if schema.kind == "union":
-        pairs = [closeness(branch, column) for _, branch in candidate_branches(schema, column)]
-        fits = [fit for fit in pairs if fit is not None]
-        if not fits and (members := member_branches(schema, column)):
-            return _closeness_of_members([branch for _, branch in members], column)
-        is_partial = all(fit.is_partial for fit in fits)
-        return Closeness(min(fits).rank, is_partial) if fits else None
-    if schema.kind == "null":
-        return Closeness(0) if column.kind is ColumnKind.NULL else None
-    match column.kind, schema.kind:
-        case ColumnKind.NULL, _:
-            return Closeness(0)
-        case ColumnKind.STRUCT, "record" | "error":
-            return _closeness_of_record(schema, column)
-        case ColumnKind.LIST, "array":
-            return closeness(schema.nested(schema.json["items"]), column.children[0])
-        case ColumnKind.MAP, "map" if column.children[0].kind in (ColumnKind.TEXT, ColumnKind.NULL):
-            return closeness(schema.nested(schema.json["values"]), column.children[1])
-        case ColumnKind.INTEGER, _:
-            return _closeness_of_integers(schema, column.type.bit_width)
-    return _closeness_of_others(schema, column)
-
-
-def _closeness_of_members(branches: Sequence[AvroSchema], column: ColumnType) -> Closeness | None:
-    fits = [closeness(*pair) for pair in zip(branches, column.children, strict=True)]
-    if None in fits:
-        return None
-    return Closeness(0, any(fit.is_partial for fit in fits if fit is not None))
-
-
-def _closeness_of_record(schema: AvroSchema, column: ColumnType) -> Closeness | None:
-    children = {child.name: child for child in column.children}
-    fits: list[Closeness] = []
-    defaults = 0
-    for name, type_, declared in schema.fields:
-        child = children.pop(name, None)
-        if child is not None:
-            fit = closeness(type_, child)
-            if fit is None:
-                return None
-            fits.append(fit)
-        elif "default" in declared or type_.accepts_null:
-            defaults = _WITH_DEFAULTS
-        else:
-            return None
-    if children:
-        return None
-    rank = max((fit.rank for fit in fits), default=0)
-    return Closeness(defaults + rank, any(fit.is_partial for fit in fits))
 
 
 def _closeness_of_integers(schema: AvroSchema, bits: int) -> Closeness | None:

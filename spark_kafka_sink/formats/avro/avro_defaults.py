@@ -53,11 +53,10 @@ def _encode(schema: AvroSchema, value: Any) -> bytes:
             for name, type_, field in schema.fields
         )
     if schema.kind in ("array", "map"):
+        type_ = schema.element
         if schema.kind == "array":
-            type_ = schema.nested(schema.json["items"])
             items = [_encode(type_, item) for item in value]
         else:
-            type_ = schema.nested(schema.json["values"])
             items = [
                 _encode_string(name.encode()) + _encode(type_, item) for name, item in value.items()
             ]

@@ -9,6 +9,7 @@ Source: the Avro 1.12 specification, "Binary Encoding".
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.avro import avro_branches
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.formats.avro.avro_branches import (
+    MAP_KEYS,
+    MAX_WIDE_DIGITS,
+    BranchChooser,
+    candidate_branches,
+    member_branches,
+)
 from spark_kafka_sink.formats.avro.avro_defaults import default_bytes
 from spark_kafka_sink.formats.avro.avro_derivation import derive
 from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_SIZE, UUID_TEXT, AvroSchema
@@ -79,22 +86,37 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     schema = AvroSchema.parse(spec.schema or "", spec.message)
     column = ColumnType.of(type_)
     if not spec.is_single and not (spec.fields is not None and _is_single(schema)):
-        write_cells = _field_writer(schema, column)
-        schema.check_record_is_written()
-        return RowEncoder(write_cells, spec.framing.prefix)
+        return RowEncoder(_compile(schema, column), spec.framing.prefix)
     if len(column.children) != 1:
         raise ColumnError(
             f"the Avro type {schema.full_name} is written from one column, but there are "
             f"{len(column.children)}: {', '.join(child.name for child in column.children)}",
             hint="List one column in value.fields or key.fields, or use the schema of a record.",
         )
-    if spec.format.has_registry and schema.kind == "bytes":
-        # With a registry, clients in Java and Python write and read bytes without their length.
-        write_cells = _bare_bytes(column.children[0])
-    else:
-        write_cells = _field_writer(schema, column.children[0])
-    schema.check_record_is_written()
+    (child,) = column.children
+    # With a registry, clients in Java and Python write and read bytes without their length.
+    is_bare = spec.format.has_registry and schema.kind == "bytes"
+    write_cells = _bare_bytes(child) if is_bare else _compile(schema, child)
     return RowEncoder(write_cells, spec.framing.prefix, is_single=True)
+
+
+def _compile(schema: AvroSchema, column: ColumnType) -> CellWriter:
+    """Return the writer of a column.
+
+    Raises:
+        ColumnError: the schema does not accept the column's type.
+        ConfigError: no column is written to a record with one of the schema's `records`.
+    """
+    compiler = _Compiler()
+    write_cells = compiler.field_writer(schema, column)
+    for name in schema.records:
+        if not any(name in (full, full.rpartition(".")[2]) for full in compiler.written_records):
+            raise ConfigError(
+                f"value.schema.name (for the key, key.schema.name) has no effect: no column is "
+                f"written to a union with the record {name!r}",
+                hint="Add the column, or remove the name.",
+            )
+    return write_cells
 
 
 def _is_single(schema: AvroSchema) -> bool:
@@ -107,101 +129,115 @@ def _bare_bytes(column: ColumnType) -> CellWriter:
     return lambda cells, out: out.append_column(cells.binary_values())
 
 
-def _field_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
-    """Return the writer of a field, item or value. It accepts null only in a union with null.
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    """Creates the writers for the columns of one schema.
 
-    Raises:
-        ColumnError: the schema does not accept the column's type.
+    Attributes:
+        written_records: full names of the records that the columns choose, or could choose with
+            null.
     """
-    if schema.kind == "null" and column.kind is ColumnKind.NULL:
-        return scalar_writers.write_nothing
-    if schema.kind != "union":
-        return partial(write_required, _type_writer(schema, column), column.path)
-    if column.kind in (ColumnKind.STRUCT, ColumnKind.NULL):
-        schema.written_records.update(
-            branch.full_name for branch in schema.selected_records(schema.branches)
-        )
-    kinds = [branch.kind for branch in schema.branches]
-    writers = [
-        (varint(index), _type_writer(branch, column))
-        for index, branch in avro_branches.choose_branches(schema, column)
-    ]
-    null = varint(kinds.index("null")) if "null" in kinds else None
-    if not writers and (members := avro_branches.member_branches(schema, column)):
-        return _members_writer(members, null, column)
-    if not writers and (column.kind is not ColumnKind.NULL or "null" not in kinds):
-        raise _no_branch_error(schema, column)
-    if len(writers) == 1:
-        ((branch, write_cells),) = writers
+
+    chooser: BranchChooser = field(default_factory=BranchChooser)
+    written_records: set[str] = field(default_factory=set)
+
+    def field_writer(self, schema: AvroSchema, column: ColumnType) -> CellWriter:
+        """Return the writer of a field, item or value. It accepts null only in a union with null.
+
+        Raises:
+            ColumnError: the schema does not accept the column's type.
+        """
+        if schema.kind == "null" and column.kind is ColumnKind.NULL:
+            return scalar_writers.write_nothing
+        if schema.kind != "union":
+            return partial(write_required, self._type_writer(schema, column), column.path)
+        if column.kind in (ColumnKind.STRUCT, ColumnKind.NULL):
+            self.written_records.update(
+                branch.full_name for branch in schema.selected_records(schema.branches)
+            )
+        kinds = [branch.kind for branch in schema.branches]
+        writers = [
+            (varint(index), self._type_writer(branch, column))
+            for index, branch in self.chooser.choose_branches(schema, column)
+        ]
+        null = varint(kinds.index("null")) if "null" in kinds else None
+        if not writers and (members := member_branches(schema, column)):
+            return self._members_writer(members, null, column)
+        if not writers and (column.kind is not ColumnKind.NULL or "null" not in kinds):
+            raise self._no_branch_error(schema, column)
+        if len(writers) == 1:
+            ((branch, write_cells),) = writers
+            if null is None:
+                return partial(write_required, write_cells, column.path, before=branch)
+            return partial(_write_nullable, write_cells, branch, null)
+        return partial(_write_first_fitting, writers, null, column.path)
+
+    def _members_writer(
+        self, branches: Sequence[tuple[int, AvroSchema]], null: bytes | None, column: ColumnType
+    ) -> CellWriter:
+        """Return the writer of a struct with one field for each branch."""
+        writers = [
+            (varint(index), self._type_writer(branch, child))
+            for (index, branch), child in zip(branches, column.children, strict=True)
+        ]
+        write = partial(_write_member, writers, null, column.path)
         if null is None:
-            return partial(write_required, write_cells, column.path, before=branch)
-        return partial(_write_nullable, write_cells, branch, null)
-    return partial(_write_first_fitting, writers, null, column.path)
+            return partial(write_required, write, column.path)
+        return partial(_write_nullable, write, b"", null)
 
-
-def _members_writer(
-    branches: Sequence[tuple[int, AvroSchema]], null: bytes | None, column: ColumnType
-) -> CellWriter:
-    """Return the writer of a struct with one field for each branch."""
-    writers = [
-        (varint(index), _type_writer(branch, child))
-        for (index, branch), child in zip(branches, column.children, strict=True)
-    ]
-    write = partial(_write_member, writers, null, column.path)
-    if null is None:
-        return partial(write_required, write, column.path)
-    return partial(_write_nullable, write, b"", null)
-
-
-def _no_branch_error(schema: AvroSchema, column: ColumnType) -> ColumnError:
-    """Return the error for a column that no branch of a union accepts, with the reasons."""
-    reasons: list[ColumnError] = []
-    for _, branch in avro_branches.candidate_branches(schema, column):
-        try:
-            _type_writer(branch, column)
-        except ColumnError as error:
-            reasons.append(error)
-    if len(reasons) == 1:
-        return reasons[0]
-    return ColumnError(
-        f"{column.label} fits no branch of the Avro union"
-        + join_reasons([error.message for error in reasons]),
-        hint="Cast the column, or add its type to the union.",
-    )
-
-
-def _type_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
-    """Return the writer of a type other than a union."""
-    if column.kind is ColumnKind.NULL:
-        return scalar_writers.write_nothing
-    if column.kind is ColumnKind.STRUCT and schema.is_record:
-        return _record_writer(schema, column)
-    if column.kind is ColumnKind.LIST and schema.kind == "array":
-        return partial(
-            _write_block, _field_writer(schema.nested(schema.json["items"]), column.children[0])
+    def _no_branch_error(self, schema: AvroSchema, column: ColumnType) -> ColumnError:
+        """Return the error for a column that no branch of a union accepts, with the reasons."""
+        reasons: list[ColumnError] = []
+        for _, branch in candidate_branches(schema, column):
+            try:
+                self._type_writer(branch, column)
+            except ColumnError as error:
+                reasons.append(error)
+        if len(reasons) == 1:
+            return reasons[0]
+        return ColumnError(
+            f"{column.label} fits no branch of the Avro union"
+            + join_reasons([error.message for error in reasons]),
+            hint="Cast the column, or add its type to the union.",
         )
-    if column.kind is ColumnKind.MAP and schema.kind == "map":
-        return _map_writer(schema, *column.children)
-    if avro_branches.closeness(schema, column) is None:
-        raise unsupported_error(column, f"Avro {schema.label}")
-    if column.kind is ColumnKind.DECIMAL:
-        return _decimal_writer(schema, column)
-    return _scalar_writer(schema, column)
 
+    def _type_writer(self, schema: AvroSchema, column: ColumnType) -> CellWriter:
+        """Return the writer of a type other than a union."""
+        if column.kind is ColumnKind.NULL:
+            return scalar_writers.write_nothing
+        if column.kind is ColumnKind.STRUCT and schema.is_record:
+            return self._record_writer(schema, column)
+        if column.kind is ColumnKind.LIST and schema.kind == "array":
+            return partial(_write_block, self.field_writer(schema.element, column.children[0]))
+        if column.kind is ColumnKind.MAP and schema.kind == "map":
+            return self._map_writer(schema, *column.children)
+        if self.chooser.closeness(schema, column) is None:
+            raise unsupported_error(column, f"Avro {schema.label}")
+        if column.kind is ColumnKind.DECIMAL:
+            return _decimal_writer(schema, column)
+        return _scalar_writer(schema, column)
 
-def _record_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
-    schema.written_records.add(schema.full_name)
-    columns = {child.name: (index, child) for index, child in enumerate(column.children)}
-    fields: list[tuple[int, CellWriter] | bytes] = []
-    for name, type_, declared in schema.fields:
-        if name in columns:
-            index, child = columns.pop(name)
-            fields.append((index, _field_writer(type_, child)))
-        else:
-            fields.append(_encoded_default(type_, declared, schema, column))
-    for _, unknown in columns.values():
-        raise not_declared_error(unknown, schema.full_name)
-    return partial(_write_record, fields)
+    def _record_writer(self, schema: AvroSchema, column: ColumnType) -> CellWriter:
+        self.written_records.add(schema.full_name)
+        columns = {child.name: (index, child) for index, child in enumerate(column.children)}
+        fields: list[tuple[int, CellWriter] | bytes] = []
+        for name, type_, declared in schema.fields:
+            if name in columns:
+                index, child = columns.pop(name)
+                fields.append((index, self.field_writer(type_, child)))
+            else:
+                fields.append(_encoded_default(type_, declared, schema, column))
+        for _, unknown in columns.values():
+            raise not_declared_error(unknown, schema.full_name)
+        return partial(_write_record, fields)
+
+    def _map_writer(self, schema: AvroSchema, key: ColumnType, value: ColumnType) -> CellWriter:
+        if key.kind not in MAP_KEYS:
+            raise unsupported_error(key, "the key of an Avro map")
+        is_null = key.kind is ColumnKind.NULL
+        name = scalar_writers.write_nothing if is_null else _text_writer(key.path)
+        entry = partial(write_entry, name, self.field_writer(schema.element, value))
+        return partial(_write_block, entry)
 
 
 def _encoded_default(
@@ -219,14 +255,6 @@ def _encoded_default(
         "default",
         hint=missing_hint(name, column, "Add the column, or a default to the schema."),
     )
-
-
-def _map_writer(schema: AvroSchema, key: ColumnType, value: ColumnType) -> CellWriter:
-    if key.kind not in (ColumnKind.TEXT, ColumnKind.NULL):
-        raise unsupported_error(key, "the key of an Avro map")
-    name = scalar_writers.write_nothing if key.kind is ColumnKind.NULL else _text_writer(key.path)
-    entry = partial(write_entry, name, _field_writer(schema.nested(schema.json["values"]), value))
-    return partial(_write_block, entry)
 
 
 def _text_writer(path: str | None) -> CellWriter:
@@ -407,7 +435,7 @@ def _write_wide_decimal(
 ) -> None:
     """Do the same as `_write_decimal` for decimals that can exceed 128 bits with this scale."""
     DecimalCells.of(cells).fit_to(path, digits, cells.array.type.scale)
-    wide: Any = cells.array.cast(pa.decimal256(avro_branches.MAX_WIDE_DIGITS, scale))
+    wide: Any = cells.array.cast(pa.decimal256(MAX_WIDE_DIGITS, scale))
     numbers = Cells(wide, cells.errors, cells.rows).raw_bytes(_WIDE_SIZE)[:, ::-1]
     sign = (numbers[:, 0] >> 7) * np.uint8(255)
     differs = numbers != sign[:, None]
@@ -440,9 +468,9 @@ def _write_record(
 
     Each field is the index of a column and its writer, or a constant.
     """
-    for field in fields:
-        if isinstance(field, bytes):
-            out.append_constant(field)
+    for field_ in fields:
+        if isinstance(field_, bytes):
+            out.append_constant(field_)
         else:
-            index, write_cells = field
+            index, write_cells = field_
             write_cells(cells.field(index), out)

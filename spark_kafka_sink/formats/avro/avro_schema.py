@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -56,40 +56,37 @@ class AvroSchema:
         json: the declaration: a name, an object, or the list of a union's branches.
         namespace: the enclosing namespace.
         names: every named type of the whole schema, by full name.
-        record: full or simple names of the records to choose in unions, separated by commas; None
-            to choose by columns.
+        records: full or simple names of the records to choose in unions; if empty, the columns
+            choose.
         is_exact: True if values that would lose digits do not fit.
-        written_records: full names of the records that the columns choose, or could choose with
-            null.
-        known_closeness: results of `avro_branches.closeness`, by the identities of a declaration
-            and a column; recursive unions match the same ones at each level.
     """
 
     json: Any
     namespace: str
     names: Mapping[str, AvroSchema]
-    record: str | None = None
+    records: tuple[str, ...] = ()
     is_exact: bool = False
-    written_records: set[str] = field(default_factory=set, repr=False, compare=False)
-    known_closeness: dict[tuple[int, str, int], Any] = field(
-        default_factory=dict, repr=False, compare=False
-    )
 
     @classmethod
     def parse(cls, text: str, record: str | None = None) -> AvroSchema:
         """Parse a schema and register the types that it declares.
+
+        Args:
+            text: the schema, which can contain comments.
+            record: the names of `records`, separated by commas.
 
         Raises:
             ConfigError: the text is not an Avro schema, refers to an unknown name, or has no record
                 of `record` as its type or in a union.
         """
         names: dict[str, AvroSchema] = {}
-        schema = cls("null", "", names, record).nested(parse_declaration(text))
+        records = () if record is None else tuple(name.strip() for name in record.split(","))
+        schema = cls("null", "", names, records).nested(parse_declaration(text))
         choices: list[AvroSchema] = []
         _declare(schema, names, choices)
         choices.extend(schema.branches)
-        for name in _names(record):
-            if not replace(schema, record=name).selected_records(choices):
+        for name in records:
+            if not replace(schema, records=(name,)).selected_records(choices):
                 known = ", ".join(sorted({child.full_name for child in choices if child.is_record}))
                 raise ConfigError(
                     f"the Avro schema has no record {name!r} as its type or in a union",
@@ -155,6 +152,11 @@ class AvroSchema:
         return any(branch.kind == "null" for branch in self.branches)
 
     @property
+    def element(self) -> AvroSchema:
+        """The type of an array's items, or of a map's values."""
+        return self.nested(self.json["items" if self.kind == "array" else "values"])
+
+    @property
     def fields(self) -> tuple[tuple[str, AvroSchema, dict[str, Any]], ...]:
         """Name, type and declaration of each field of a record."""
         return tuple(
@@ -163,27 +165,13 @@ class AvroSchema:
         )
 
     def selected_records(self, schemas: Sequence[AvroSchema]) -> list[AvroSchema]:
-        """Return the records that `record` names, by their full or otherwise simple names."""
+        """Return those that `records` names, by their full or otherwise simple names."""
         names = {schema.full_name: schema for schema in schemas if schema.is_record}
         selected: list[AvroSchema] = []
-        for record in _names(self.record):
+        for record in self.records:
             simple = [name for name in names if name.rpartition(".")[2] == record]
             selected += [names[name] for name in ([record] if record in names else simple)]
         return selected
-
-    def check_record_is_written(self) -> None:
-        """Check, after all columns have been matched, that each name in `record` has an effect.
-
-        Raises:
-            ConfigError: no column is written to a record with this name.
-        """
-        for name in _names(self.record):
-            if not any(name in (full, full.rpartition(".")[2]) for full in self.written_records):
-                raise ConfigError(
-                    f"value.schema.name (for the key, key.schema.name) has no effect: no column is "
-                    f"written to a union with the record {name!r}",
-                    hint="Add the column, or remove the name.",
-                )
 
     def nested(self, json_: Any) -> AvroSchema:
         """Return a type that is declared within this schema.
@@ -231,7 +219,7 @@ def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[Av
         needed = "items" if schema.kind == "array" else "values"
         if not isinstance(schema.json, dict) or needed not in schema.json:
             raise invalid_schema_error(f"the type {schema.kind} needs {needed}")
-        _declare(schema.nested(schema.json[needed]), names, branches)
+        _declare(schema.element, names, branches)
 
 
 def _declare_named(
@@ -285,10 +273,6 @@ def check_full_name(name: str) -> None:
         raise invalid_schema_error(
             f"a {name} is a primitive type, so no other type can have this name"
         )
-
-
-def _names(record: str | None) -> list[str]:
-    return [] if record is None else [name.strip() for name in record.split(",")]
 
 
 def _check_distinct(names: Sequence[str], owner: str) -> None:
