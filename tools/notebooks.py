@@ -28,6 +28,12 @@ _NUMBER = re.compile(r"\d[\d,.]*(?:e[+-]?\d+)?")
 _RULE = re.compile(r"[ \t]+|-{2,}")
 _UNIT = re.compile(r"# [kMG]?B\b")
 _PLURAL = re.compile(r"# (\w+?)(?:y|ies|es|s)?\b")
+LARGEST = 500_000
+"""Maximum size of a notebook file in bytes."""
+_PATH = re.compile(r"(?<![\w.:/<])/(?:home|root|Users|tmp|work|var|usr|opt|private|mnt)/[\w./-]*")
+_ADDRESS = re.compile(r"\b(?!127\.0\.0\.1\b)\d{1,3}(?:\.\d{1,3}){3}\b")
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +76,6 @@ def _shape(cell: NotebookNode, output: NotebookNode) -> OutputShape:
         contents = [output.data[mime_type] for mime_type in kinds if mime_type.startswith("text/")]
     varies = VARIES in cell.metadata.get("tags", ())
     return OutputShape(cell.id, kind, () if varies else tuple(masked(text) for text in contents))
-
-
-LARGEST = 500_000
-"""Maximum size of a notebook file in bytes."""
-_PATH = re.compile(r"(?<![\w.:/<])/(?:home|root|Users|tmp|work|var|usr|opt|private|mnt)/[\w./-]*")
-_ADDRESS = re.compile(r"\b(?!127\.0\.0\.1\b)\d{1,3}(?:\.\d{1,3}){3}\b")
 
 
 def without_machine(notebook: NotebookNode) -> NotebookNode:
@@ -126,10 +126,6 @@ def _joined(outputs: list[Any]) -> Iterator[Any]:
                 continue
         last = output
         yield output
-
-
-ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def execute(path: Path) -> NotebookNode:

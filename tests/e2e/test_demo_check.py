@@ -39,15 +39,6 @@ def records() -> list[Record]:
     ]
 
 
-def verdict(stored: list[Record]) -> list[bool]:
-    received = Received(("n", "t"))
-    sizes: defaultdict[int, int] = defaultdict(int)
-    for record in stored:
-        received.add(record)  # type: ignore[arg-type]
-        sizes[record.partition()] += 1
-    return [finding.has_passed for finding in check(SOURCE, received, sizes)]
-
-
 ALL = records()
 CASES: dict[str, tuple[list[Record], list[bool]]] = {
     "correct": (ALL, [True] * 4),
@@ -71,6 +62,15 @@ CASES: dict[str, tuple[list[Record], list[bool]]] = {
         [True, False, True, True],
     ),
 }
+
+
+def verdict(stored: list[Record]) -> list[bool]:
+    received = Received(("n", "t"))
+    sizes: defaultdict[int, int] = defaultdict(int)
+    for record in stored:
+        received.add(record)  # type: ignore[arg-type]
+        sizes[record.partition()] += 1
+    return [finding.has_passed for finding in check(SOURCE, received, sizes)]
 
 
 @pytest.mark.parametrize("name", CASES)

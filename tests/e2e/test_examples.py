@@ -12,6 +12,15 @@ from tests.support.python import run_python
 from tools.docs.pages import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+WARNINGS = {"exactly_once": ["was already written to topic example-exactly-once"]}
+"""Texts of the warnings that a job logs, in order."""
+PRINTED = {
+    "batch": "b'customer-99'",
+    "exactly_once": "1,000 records, each once",
+    "foreach_batch": "b'be' b'2'",
+    "secured": "1000 records were written with TLS",
+    "stream": "kafkaprod report",
+}
 
 
 def run(example: Path, servers: str, folder: Path) -> str:
@@ -26,19 +35,6 @@ def run(example: Path, servers: str, folder: Path) -> str:
         assert len(warnings) == len(expected), warnings
         assert all(text in line for text, line in zip(expected, warnings, strict=True)), warnings
     return done.stdout
-
-
-WARNINGS = {"exactly_once": ["was already written to topic example-exactly-once"]}
-"""Texts of the warnings that a job logs, in order."""
-
-
-PRINTED = {
-    "batch": "b'customer-99'",
-    "exactly_once": "1,000 records, each once",
-    "foreach_batch": "b'be' b'2'",
-    "secured": "1000 records were written with TLS",
-    "stream": "kafkaprod report",
-}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

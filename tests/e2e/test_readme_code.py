@@ -22,17 +22,23 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS = "localhost:9092"
 """Replaced by the address of the test's broker, as Kafka's default port may be in use."""
 TOPICS = {"events": 4, "events-dead": 1, "ordered": 4}
+START = """import runpy
+
+made = runpy.run_path("start.py")
+columns = "sensor AS key", "to_json(struct(*)) AS value"
+shared = {"spark": made["spark"], "events": made["events"].selectExpr(*columns)}
+"""
 
 
 def code_of(page: Path) -> list[str]:
     return _BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
+EXAMPLES = [page for page in pages() if page != README and code_of(page)]
+
+
 def is_test(block: str) -> bool:
     return "\ndef test_" in block
-
-
-EXAMPLES = [page for page in pages() if page != README and code_of(page)]
 
 
 @pytest.fixture
@@ -90,14 +96,6 @@ def test_code_of_the_readme_runs_unchanged(tmp_path: Path, kafka: EmbeddedBroker
     reports = [json.loads(path.read_text()) for path in (tmp_path / "reports").glob("*.json")]
     assert 0 < sum(report["persisted"] for report in reports) <= len(streamed)
     assert len(written) == 100_000 + 2 + len(streamed)
-
-
-START = """import runpy
-
-made = runpy.run_path("start.py")
-columns = "sensor AS key", "to_json(struct(*)) AS value"
-shared = {"spark": made["spark"], "events": made["events"].selectExpr(*columns)}
-"""
 
 
 @pytest.mark.deep

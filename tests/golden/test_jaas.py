@@ -44,6 +44,10 @@ CASES = [
     f'p="a"; {PLAIN} required;',
 ]
 FLAGS = ["required", "REQUIRED", "requisite", "sufficient", "Optional", '"required"', "must", "="]
+PIECES = [
+    *"ab1.-_$=;,/*\"'\\\n\r\t #é€😀\x7f\x85\xa0",
+    *('p="v"', 'p = "v"', "p=v", " ", ";", "//", "/*", "*/", r"\"", r"\101", '"', "= "),
+]
 
 
 def ours(text: str) -> tuple[str, dict[str, str]] | None:
@@ -68,12 +72,6 @@ def test_flags_match_java(jvm: Jvm, flag: str, end: str) -> None:
 @pytest.mark.parametrize("text", ["", " ", "// x", "; x", f"'{PLAIN}' required;", "-1 required;"])
 def test_text_before_the_flag_matches_java(jvm: Jvm, text: str) -> None:
     assert ours(text) == read(jvm, text)
-
-
-PIECES = [
-    *"ab1.-_$=;,/*\"'\\\n\r\t #é€😀\x7f\x85\xa0",
-    *('p="v"', 'p = "v"', "p=v", " ", ";", "//", "/*", "*/", r"\"", r"\101", '"', "= "),
-]
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))

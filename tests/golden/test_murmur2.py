@@ -9,12 +9,6 @@ import pytest
 from spark_kafka_sink.kafka.records.key_hashes import murmur2, positive_murmur2
 from tools.support.java import Jvm
 
-
-def random_keys(count: int, longest: int) -> list[bytes]:
-    source = random.Random(count + longest)
-    return [source.randbytes(source.randint(0, longest)) for _ in range(count)]
-
-
 EDGES = [
     b"",
     *(bytes([byte]) * size for byte in (0x00, 0x7F, 0x80, 0xFF) for size in range(1, 18)),
@@ -22,6 +16,11 @@ EDGES = [
     "käse".encode(),
     b"x" * 5_000,
 ]
+
+
+def random_keys(count: int, longest: int) -> list[bytes]:
+    source = random.Random(count + longest)
+    return [source.randbytes(source.randint(0, longest)) for _ in range(count)]
 
 
 def hashes(keys: pa.BinaryArray) -> list[int]:

@@ -20,23 +20,6 @@ _INSTANTS = np.array(
         for month in (1, 4, 7, 11)
     ]
 )
-
-
-def test_offsets_of_all_zones_that_spark_accepts(jvm: Jvm) -> None:
-    java = jvm.packages.java.time
-    short = dict(java.ZoneId.SHORT_IDS)
-    known = sorted(
-        zone_id for zone_id in java.ZoneId.getAvailableZoneIds() if "SystemV" not in zone_id
-    )
-    for name in [*known[::8], *short, *_OFFSETS]:
-        rules = java.ZoneId.of(name, java.ZoneId.SHORT_IDS).getRules()
-        instants = [
-            java.Instant.ofEpochSecond(int(microseconds) // 1_000_000) for microseconds in _INSTANTS
-        ]
-        expected = [rules.getOffset(instant).getTotalSeconds() for instant in instants]
-        assert np.broadcast_to(utc_offsets(_INSTANTS, name), 12).tolist() == expected, name
-
-
 _PROGRAM = """
 class Zone {
     public static void main(String[] arguments) {
@@ -60,6 +43,21 @@ _HOST_ZONES = (
     ":",
     "Mars/Base",
 )
+
+
+def test_offsets_of_all_zones_that_spark_accepts(jvm: Jvm) -> None:
+    java = jvm.packages.java.time
+    short = dict(java.ZoneId.SHORT_IDS)
+    known = sorted(
+        zone_id for zone_id in java.ZoneId.getAvailableZoneIds() if "SystemV" not in zone_id
+    )
+    for name in [*known[::8], *short, *_OFFSETS]:
+        rules = java.ZoneId.of(name, java.ZoneId.SHORT_IDS).getRules()
+        instants = [
+            java.Instant.ofEpochSecond(int(microseconds) // 1_000_000) for microseconds in _INSTANTS
+        ]
+        expected = [rules.getOffset(instant).getTotalSeconds() for instant in instants]
+        assert np.broadcast_to(utc_offsets(_INSTANTS, name), 12).tolist() == expected, name
 
 
 def test_zone_of_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

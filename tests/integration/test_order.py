@@ -22,6 +22,7 @@ from tools.support.readers import by_confluent
 
 ROWS = 3_000
 KEYS = [b"a", b"bb", b"ccc", b"dddd", b""]
+COUNTS = (1, 3, 8)
 
 
 def numbered(topic: str, numbers: range, kind: str, partitions: int) -> Rows:
@@ -70,9 +71,6 @@ class InputRow(NamedTuple):
     key: bytes | None
     value: bytes
     timestamp: int
-
-
-COUNTS = (1, 3, 8)
 
 
 def mixed_rows(seed: int) -> list[InputRow]:

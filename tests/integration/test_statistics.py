@@ -15,6 +15,22 @@ from tools.support.kafka_cluster import KafkaCluster
 
 ADDED_FIELDS = {".metrics", ".batch_cnt", ".brokers.*.throttled_ms"}
 """Fields in addition to those of librdkafka; `metrics` has the names of the Java client."""
+COMPARED_FIELDS = (
+    "leader",
+    "leader_epoch",
+    "broker",
+    "unknown",
+    "txmsgs",
+    "msgs",
+    "msgs_inflight",
+    "msgq_cnt",
+    "msgq_bytes",
+    "xmit_msgq_cnt",
+    "xmit_msgq_bytes",
+    "next_ack_seq",
+    "next_err_seq",
+)
+"""Fields of a partition that must be equal."""
 
 
 def librdkafka_lines(bootstrap_servers: str, topic: str, records: int = 1) -> list[dict[str, Any]]:
@@ -96,24 +112,6 @@ def test_values(
     assert leader["state"] == "UP"
     assert leader["rtt"]["cnt"] >= 1
     assert 0 < leader["rtt"]["min"] <= leader["rtt"]["p99"] < 10_000_000
-
-
-COMPARED_FIELDS = (
-    "leader",
-    "leader_epoch",
-    "broker",
-    "unknown",
-    "txmsgs",
-    "msgs",
-    "msgs_inflight",
-    "msgq_cnt",
-    "msgq_bytes",
-    "xmit_msgq_cnt",
-    "xmit_msgq_bytes",
-    "next_ack_seq",
-    "next_err_seq",
-)
-"""Fields of a partition that must be equal."""
 
 
 def total(lines: list[dict[str, Any]], path: str) -> int:

@@ -41,6 +41,28 @@ try:
 except ImportError as error:
     print(error)
 """
+WITHOUT_PANDAS = """
+from pyspark.sql import SparkSession
+from spark_kafka_sink import ConfigError, write
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    write(spark.range(1).selectExpr("'a' AS value"), {"kafka.bootstrap.servers": "127.0.0.1:1"})
+except ConfigError as error:
+    print(error)
+"""
+WORKER_FILES = """
+import sys
+from pyspark.sql import SparkSession
+
+def files(_):
+    import py4j, pyspark
+    return pyspark.__file__, py4j.__file__
+
+settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+print(*spark.sparkContext.parallelize([1], 1).map(files).first())
+spark.stop()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -142,17 +164,6 @@ def test_missing_spark_is_reported_with_the_install_command(
     assert f"pip install '{wheel}[spark]'" in environment.run("python", "-c", NO_SPARK)
 
 
-WITHOUT_PANDAS = """
-from pyspark.sql import SparkSession
-from spark_kafka_sink import ConfigError, write
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-try:
-    write(spark.range(1).selectExpr("'a' AS value"), {"kafka.bootstrap.servers": "127.0.0.1:1"})
-except ConfigError as error:
-    print(error)
-"""
-
-
 def test_write_without_pandas(wheel: Path, tmp_path: Path) -> None:
     installation = Environment(tmp_path / "environment")
     installation.link([*required(wheel), "pyspark"])
@@ -175,21 +186,6 @@ def test_command_line_and_its_extra(wheel: Path, environment: Environment) -> No
         broker.send_signal(signal.SIGINT)
         assert broker.stdout.read() == "kafkaprod broker stopped\n"
         assert broker.wait() == 0
-
-
-WORKER_FILES = """
-import sys
-from pyspark.sql import SparkSession
-
-def files(_):
-    import py4j, pyspark
-    return pyspark.__file__, py4j.__file__
-
-settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
-spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
-print(*spark.sparkContext.parallelize([1], 1).map(files).first())
-spark.stop()
-"""
 
 
 def worker_files(environment: Environment, **variables: str) -> list[str]:

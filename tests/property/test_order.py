@@ -22,6 +22,15 @@ from tests.support.harness.world import World, world
 
 TOPICS = {"one": 1, "few": 3, "more": 8}
 NAMES = tuple(TOPICS)
+topics = st.sampled_from([0, 1, 2])
+moves = st.lists(
+    st.tuples(st.integers(0, 60), st.sampled_from(NAMES), st.integers(0, 7)), max_size=3
+)
+# The codec, and the brokers' batch limit: 700 bytes split every full batch.
+codecs = st.sampled_from([("none", PASSES), ("none", 700), ("lz4", PASSES)])
+lingers = st.sampled_from([0, 10, 10**6])
+partitioners = st.sampled_from(["", "fnv1a_random", "tests.property.test_order:by_first_byte"])
+spreads = st.sampled_from(["true", "false"])
 
 
 @dataclass(frozen=True)
@@ -34,15 +43,6 @@ class Row:
     size: int
 
 
-@dataclass
-class Chunk:
-    """Rows appended together, and the sender's steps after them."""
-
-    rows: list[Row]
-    turns: int
-
-
-topics = st.sampled_from([0, 1, 2])
 no_key = st.builds(Row, topics, st.none(), st.none(), st.integers(0, 400))
 keyed = st.builds(
     Row, topics, st.none(), st.sampled_from([b"a", b"b", b"c", b""]), st.integers(0, 400)
@@ -54,15 +54,17 @@ rows_of_a_kind = st.one_of(
     st.lists(st.one_of(no_key, keyed, explicit), min_size=1, max_size=30),
     st.lists(st.one_of(no_key, explicit), min_size=1, max_size=30),
 )
+
+
+@dataclass
+class Chunk:
+    """Rows appended together, and the sender's steps after them."""
+
+    rows: list[Row]
+    turns: int
+
+
 chunks = st.lists(st.builds(Chunk, rows_of_a_kind, st.integers(0, 6)), min_size=1, max_size=8)
-moves = st.lists(
-    st.tuples(st.integers(0, 60), st.sampled_from(NAMES), st.integers(0, 7)), max_size=3
-)
-# The codec, and the brokers' batch limit: 700 bytes split every full batch.
-codecs = st.sampled_from([("none", PASSES), ("none", 700), ("lz4", PASSES)])
-lingers = st.sampled_from([0, 10, 10**6])
-partitioners = st.sampled_from(["", "fnv1a_random", "tests.property.test_order:by_first_byte"])
-spreads = st.sampled_from(["true", "false"])
 
 
 def by_first_byte(

@@ -41,6 +41,14 @@ def numbers(values: list[int]) -> Step:
     return step
 
 
+PLAIN = st.one_of(
+    TEXT.map(constant),
+    st.lists(TEXT, min_size=ROWS, max_size=ROWS).map(column),
+    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=ROWS, max_size=ROWS).map(numbers),
+    st.lists(st.integers(-70, 9_000), min_size=ROWS, max_size=ROWS).map(numbers),
+)
+
+
 def other(steps: list[Step], mask: list[bool] | None) -> Step:
     def step(writer: RowWriter, rows: list[bytes]) -> None:
         inner, added = written(steps)
@@ -51,22 +59,16 @@ def other(steps: list[Step], mask: list[bool] | None) -> Step:
     return step
 
 
+STEPS = st.recursive(
+    PLAIN, lambda steps: st.builds(other, st.lists(steps, max_size=4), st.none() | MASK)
+)
+
+
 def written(steps: list[Step]) -> tuple[RowWriter, list[bytes]]:
     writer, rows = RowWriter(ROWS), [b""] * ROWS
     for step in steps:
         step(writer, rows)
     return writer, rows
-
-
-PLAIN = st.one_of(
-    TEXT.map(constant),
-    st.lists(TEXT, min_size=ROWS, max_size=ROWS).map(column),
-    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=ROWS, max_size=ROWS).map(numbers),
-    st.lists(st.integers(-70, 9_000), min_size=ROWS, max_size=ROWS).map(numbers),
-)
-STEPS = st.recursive(
-    PLAIN, lambda steps: st.builds(other, st.lists(steps, max_size=4), st.none() | MASK)
-)
 
 
 @given(st.lists(STEPS, max_size=8), st.permutations(range(ROWS)), st.binary(max_size=8))

@@ -17,6 +17,61 @@ from tools.support.readers import by_confluent, count
 
 ZONE = "spark.sql.session.timeZone"
 TOLERATE = {"errors.tolerance": "all"}
+_BAD_KEY = "struct(CAST(unhex('FF') AS STRING) AS key, unhex('01') AS value)"
+_NULL_HEADER = "CAST(NULL AS STRUCT<key: STRING, value: BINARY>)"
+BAD_ROWS = {
+    "a name that is not UTF-8": (
+        "CAST(unhex('FF') AS STRING) AS topic, NULL AS headers, NULL AS timestamp",
+        "not a valid topic name, first in row 1",
+        "INVALID_TOPIC",
+    ),
+    "a name with a slash": (
+        "'a/b' AS topic, NULL AS headers, NULL AS timestamp",
+        "'a/b', which is not a valid topic name, first in row 1",
+        "INVALID_TOPIC",
+    ),
+    "a header key that is not UTF-8": (
+        f"'{{topic}}' AS topic, array({_BAD_KEY}) AS headers, NULL AS timestamp",
+        "a header key that is not UTF-8 in row 1",
+        "INVALID_HEADER_KEY",
+    ),
+    "a null header": (
+        f"'{{topic}}' AS topic, array({_NULL_HEADER}) AS headers, NULL AS timestamp",
+        "a header without a key in row 1",
+        "NULL_HEADER_KEY",
+    ),
+    "the millisecond before 1970": (
+        "'{topic}' AS topic, NULL AS headers, timestamp_millis(-1) AS timestamp",
+        "a timestamp before 1970 (-1 ms) in row 1",
+        "NEGATIVE_TIMESTAMP",
+    ),
+    "the year 1": (
+        "'{topic}' AS topic, NULL AS headers, TIMESTAMP'0001-01-01 00:00:00Z' AS timestamp",
+        "a timestamp before 1970",
+        "NEGATIVE_TIMESTAMP",
+    ),
+}
+SAME_RESULT = {
+    "bytes that are no text": "CAST(unhex('FF00') AS STRING) AS key, CAST(unhex('80') AS STRING) "
+    "AS value",
+    "fixed and bounded text": "CAST('k' AS CHAR(3)) AS key, CAST('v' AS VARCHAR(5)) AS value",
+    "upper case columns": "'k' AS KEY, 'v' AS VALUE",
+    "camel case columns": "'k' AS Key, 'v' AS vAlue",
+    "a column twice in other case": "'k' AS key, 'v' AS value, 'w' AS VALUE",
+    "a long header key": "'v' AS value, array(struct(repeat('h', 70000) AS key, unhex('01') AS "
+    "value)) AS headers",
+    "a column of nothing": "NULL AS value",
+    "headers of other names": "'v' AS value, array(struct('a' AS k, unhex('01') AS v)) AS headers",
+    "a key of nothing": "NULL AS key, 'v' AS value",
+    "a variant as value": "parse_json('[1]') AS value",
+}
+ONLY_KAFKAPROD = {
+    "collated text": "collate('k', 'UTF8_LCASE') AS key, collate('V', 'UNICODE_CI') AS value",
+    "with a variant column": "'k' AS key, 'V' AS value, parse_json('[1]') AS other",
+}
+"""Types that Spark's Kafka sink rejects."""
+NAMES = ["a b", "a.b", "a-b", 'a"b', "a`b", "é", "1x", "A", "b", "\u0130", "k.x"]
+"""Columns whose names SQL must quote, or that differ only in case."""
 
 
 def frame(sink: Sink, *rows: str) -> DataFrame:
@@ -59,42 +114,6 @@ def test_local_times_without_time_zone_setting(sink: Sink, topic: str) -> None:
     ]
 
 
-_BAD_KEY = "struct(CAST(unhex('FF') AS STRING) AS key, unhex('01') AS value)"
-_NULL_HEADER = "CAST(NULL AS STRUCT<key: STRING, value: BINARY>)"
-BAD_ROWS = {
-    "a name that is not UTF-8": (
-        "CAST(unhex('FF') AS STRING) AS topic, NULL AS headers, NULL AS timestamp",
-        "not a valid topic name, first in row 1",
-        "INVALID_TOPIC",
-    ),
-    "a name with a slash": (
-        "'a/b' AS topic, NULL AS headers, NULL AS timestamp",
-        "'a/b', which is not a valid topic name, first in row 1",
-        "INVALID_TOPIC",
-    ),
-    "a header key that is not UTF-8": (
-        f"'{{topic}}' AS topic, array({_BAD_KEY}) AS headers, NULL AS timestamp",
-        "a header key that is not UTF-8 in row 1",
-        "INVALID_HEADER_KEY",
-    ),
-    "a null header": (
-        f"'{{topic}}' AS topic, array({_NULL_HEADER}) AS headers, NULL AS timestamp",
-        "a header without a key in row 1",
-        "NULL_HEADER_KEY",
-    ),
-    "the millisecond before 1970": (
-        "'{topic}' AS topic, NULL AS headers, timestamp_millis(-1) AS timestamp",
-        "a timestamp before 1970 (-1 ms) in row 1",
-        "NEGATIVE_TIMESTAMP",
-    ),
-    "the year 1": (
-        "'{topic}' AS topic, NULL AS headers, TIMESTAMP'0001-01-01 00:00:00Z' AS timestamp",
-        "a timestamp before 1970",
-        "NEGATIVE_TIMESTAMP",
-    ),
-}
-
-
 def write_bad_row(sink: Sink, topic: str, row: str) -> DataFrame:
     """Write a valid row, a bad row and a valid row."""
     kinds = (
@@ -134,22 +153,6 @@ def test_bad_row_becomes_a_dead_letter(
     assert [bad_rows["reason"] for bad_rows in json.loads(path.read_text())["poison"]] == [reason]
 
 
-SAME_RESULT = {
-    "bytes that are no text": "CAST(unhex('FF00') AS STRING) AS key, CAST(unhex('80') AS STRING) "
-    "AS value",
-    "fixed and bounded text": "CAST('k' AS CHAR(3)) AS key, CAST('v' AS VARCHAR(5)) AS value",
-    "upper case columns": "'k' AS KEY, 'v' AS VALUE",
-    "camel case columns": "'k' AS Key, 'v' AS vAlue",
-    "a column twice in other case": "'k' AS key, 'v' AS value, 'w' AS VALUE",
-    "a long header key": "'v' AS value, array(struct(repeat('h', 70000) AS key, unhex('01') AS "
-    "value)) AS headers",
-    "a column of nothing": "NULL AS value",
-    "headers of other names": "'v' AS value, array(struct('a' AS k, unhex('01') AS v)) AS headers",
-    "a key of nothing": "NULL AS key, 'v' AS value",
-    "a variant as value": "parse_json('[1]') AS value",
-}
-
-
 @pytest.mark.parametrize("name", SAME_RESULT)
 def test_same_result_as_spark_kafka_sink(
     name: str, sink: Sink, topic: str, real_kafka: KafkaCluster
@@ -167,13 +170,6 @@ def test_same_result_as_spark_kafka_sink(
     assert actual == expected
 
 
-ONLY_KAFKAPROD = {
-    "collated text": "collate('k', 'UTF8_LCASE') AS key, collate('V', 'UNICODE_CI') AS value",
-    "with a variant column": "'k' AS key, 'V' AS value, parse_json('[1]') AS other",
-}
-"""Types that Spark's Kafka sink rejects."""
-
-
 @pytest.mark.parametrize("name", ONLY_KAFKAPROD)
 def test_types_that_only_kafkaprod_supports(name: str, sink: Sink, topic: str) -> None:
     sink.write(frame(sink, ONLY_KAFKAPROD[name]), topic=topic)
@@ -186,10 +182,6 @@ def test_collated_header_keys(sink: Sink, topic: str) -> None:
     sink.write(frame(sink, f"'v' AS value, array({header}) AS headers"), topic=topic)
     (record,) = by_confluent(sink.bootstrap_servers, topic)
     assert record.headers == (("A", b"\x01"),)
-
-
-NAMES = ["a b", "a.b", "a-b", 'a"b', "a`b", "é", "1x", "A", "b", "\u0130", "k.x"]
-"""Columns whose names SQL must quote, or that differ only in case."""
 
 
 @BOTH_WAYS

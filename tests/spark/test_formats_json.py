@@ -26,6 +26,30 @@ from tests.unit.formats.json.json_reference import ZONE
 
 _SETTINGS = {"spark.sql.session.timeZone": ZONE, "spark.sql.timestampType": "TIMESTAMP_NTZ"}
 """The second setting maps Arrow timestamps without time zone to TIMESTAMP_NTZ."""
+_NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.builds(
+        lambda n, power: float(f"{n}e{power}"), st.integers(1, 10**6), st.integers(-330, 303)
+    ),
+    st.integers(-(10**12), 10**12).map(lambda cents: cents / 100),
+    st.integers(-(2**62), 2**62).map(float),
+    st.sampled_from([0.0, -0.0, math.nan, math.inf, -math.inf]),
+)
+_FORM = r"-?\d+\.\d+|-?[1-9]\.\d+E-?\d+"
+_COLUMNS = """
+    1 AS a, CAST(null AS STRING) AS b, timestamp_micros(0) AS t, CAST(null AS VOID) AS v,
+    array(timestamp'1850-01-01 00:00:00', timestamp'9999-12-30 23:59:59.999999', null) AS times,
+    timestamp_ntz'0001-01-01 00:00:00.1' AS n, date'-0044-03-15' AS d, date'+10000-01-01' AS e,
+    array(float('NaN'), float('-0.0'), float('1e-40')) AS f, double('-Infinity') AS g,
+    map(1, struct(null AS x), 2, null) AS m, map(true, 1.50BD) AS o, map(1.0BD, 'x') AS p,
+    CAST('c' AS CHAR(3)) AS c, CAST('vc' AS VARCHAR(3)) AS w, unhex('00FF') AS y,
+    interval '1 02:03:04.5' day to second AS i, 1e-20 AS k
+"""
+_SESSIONS = (
+    {"spark.sql.jsonGenerator.ignoreNullFields": "false"},
+    {"spark.sql.jsonGenerator.ignoreNullFields": "TRUE"},
+    *({"spark.sql.session.timeZone": zone} for zone in ("PST", "IST", "UT", "+1:30", "Etc/GMT+3")),
+)
 
 
 @pytest.fixture
@@ -105,17 +129,6 @@ def test_format_of_common_types_equals_to_json(in_berlin: SparkSession) -> None:
     assert _encoded(array) == _to_json(in_berlin, array)
 
 
-_NUMBERS = st.one_of(
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.builds(
-        lambda n, power: float(f"{n}e{power}"), st.integers(1, 10**6), st.integers(-330, 303)
-    ),
-    st.integers(-(10**12), 10**12).map(lambda cents: cents / 100),
-    st.integers(-(2**62), 2**62).map(float),
-    st.sampled_from([0.0, -0.0, math.nan, math.inf, -math.inf]),
-)
-
-
 def _is_same_text(text: str, expected: str, type_: pa.DataType) -> bool:
     """Return True for Java's text, or one of the same number with fewer digits.
 
@@ -127,9 +140,6 @@ def _is_same_text(text: str, expected: str, type_: pa.DataType) -> bool:
     digits, more = (number_text.partition("E")[0].strip("-0.") for number_text in (text, expected))
     has_form = ("E" in text) is ("E" in expected) and bool(re.fullmatch(_FORM, text))
     return number.equals(other) and has_form and len(digits) < len(more)
-
-
-_FORM = r"-?\d+\.\d+|-?[1-9]\.\d+E-?\d+"
 
 
 @pytest.mark.parametrize("type_", [pa.float64(), pa.float32()], ids=str)
@@ -154,22 +164,6 @@ def test_numbers_have_the_text_of_to_json(
         assert parts[::2] == expected_parts[::2]
         for number, other in zip(parts[1::2], expected_parts[1::2], strict=True):
             assert _is_same_text(number, other, type_), (number, other)
-
-
-_COLUMNS = """
-    1 AS a, CAST(null AS STRING) AS b, timestamp_micros(0) AS t, CAST(null AS VOID) AS v,
-    array(timestamp'1850-01-01 00:00:00', timestamp'9999-12-30 23:59:59.999999', null) AS times,
-    timestamp_ntz'0001-01-01 00:00:00.1' AS n, date'-0044-03-15' AS d, date'+10000-01-01' AS e,
-    array(float('NaN'), float('-0.0'), float('1e-40')) AS f, double('-Infinity') AS g,
-    map(1, struct(null AS x), 2, null) AS m, map(true, 1.50BD) AS o, map(1.0BD, 'x') AS p,
-    CAST('c' AS CHAR(3)) AS c, CAST('vc' AS VARCHAR(3)) AS w, unhex('00FF') AS y,
-    interval '1 02:03:04.5' day to second AS i, 1e-20 AS k
-"""
-_SESSIONS = (
-    {"spark.sql.jsonGenerator.ignoreNullFields": "false"},
-    {"spark.sql.jsonGenerator.ignoreNullFields": "TRUE"},
-    *({"spark.sql.session.timeZone": zone} for zone in ("PST", "IST", "UT", "+1:30", "Etc/GMT+3")),
-)
 
 
 @pytest.mark.parametrize("session", _SESSIONS, ids=str)

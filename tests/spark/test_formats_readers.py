@@ -50,6 +50,24 @@ EXPECTED = {
     "numbers": [2, None], "byname": {"k": {"x": 2}}, "nested": {"s": "2", "inner": [{"z": 2}]},
 }  # fmt: skip
 """Expected values of the last of three rows."""
+EVENTS = """[  // Each DataFrame writes one type of event.
+  {"type": "record", "name": "shop.Created", "fields": [
+    {"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"], "default": null}]},
+  {"type": "record", "name": "shop.Cancelled", "fields": [{"name": "id", "type": "long"}]}
+]"""
+WITHOUT_FORMATS = """
+import sys
+from pyspark.sql import SparkSession
+from spark_kafka_sink import EmbeddedBroker, write
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+options = dict(topic="plain")
+with EmbeddedBroker(auto_create_topics=True) as broker:
+    options["kafka.bootstrap.servers"] = broker.bootstrap_servers
+    rows = spark.range(10).selectExpr("cast(id as string) as value")
+    write(rows, options | dict(FORMATS))
+    assert len(broker.records("plain")) == 10
+spark.stop()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -128,13 +146,6 @@ def test_java_reads_big_decimals(spark: SparkSession, precision: int, scale: int
     for value, data in zip(values, encoded.to_pylist(), strict=True):
         row = reader.read(None, avro.io.DecoderFactory.get().binaryDecoder(data, None))
         assert [row.get("a"), row.get("n")] == [value, value]
-
-
-EVENTS = """[  // Each DataFrame writes one type of event.
-  {"type": "record", "name": "shop.Created", "fields": [
-    {"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"], "default": null}]},
-  {"type": "record", "name": "shop.Cancelled", "fields": [{"name": "id", "type": "long"}]}
-]"""
 
 
 def test_events_and_keys_without_records(
@@ -262,21 +273,6 @@ def test_spark_from_avro(
     ]
     assert texts[0] == texts[1]
     assert json.loads(texts[0][2])["text"] == "é2"
-
-
-WITHOUT_FORMATS = """
-import sys
-from pyspark.sql import SparkSession
-from spark_kafka_sink import EmbeddedBroker, write
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-options = dict(topic="plain")
-with EmbeddedBroker(auto_create_topics=True) as broker:
-    options["kafka.bootstrap.servers"] = broker.bootstrap_servers
-    rows = spark.range(10).selectExpr("cast(id as string) as value")
-    write(rows, options | dict(FORMATS))
-    assert len(broker.records("plain")) == 10
-spark.stop()
-"""
 
 
 @pytest.mark.deep

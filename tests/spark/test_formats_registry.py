@@ -16,13 +16,11 @@ LATEST = {
     "auto.register.schemas": "false",
     "use.latest.version": "true",
 }
+LINE = {"name": "line", "type": ["null", "string"]}
 
 
 def _schema(*fields: dict[str, Any]) -> str:
     return json.dumps({"type": "record", "name": "Line", "fields": [LINE, *fields]})
-
-
-LINE = {"name": "line", "type": ["null", "string"]}
 
 
 @pytest.mark.parametrize("by_format", [False, True][: 1 + HAS_DATA_SOURCES])

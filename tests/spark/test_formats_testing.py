@@ -24,6 +24,33 @@ COLUMNS = (
     "map('k', id) as counts",
     "cast(concat('é', id) as binary) as raw",
 )
+VALUES: dict[str, dict[str, Any]] = {
+    "json": {
+        "name": "2",
+        "price": 3.0,
+        "amount": 2.0,
+        "day": "2024-02-29",
+        "items": [{"x": 2}],
+        "counts": {"k": 2},
+        "raw": "w6ky",
+    },
+    "avro": {
+        "name": "2",
+        "price": 3.0,
+        "amount": Decimal("2.00"),
+        "day": dt.date(2024, 2, 29),
+        "items": [{"x": 2, "y": None}],
+        "counts": {"k": 2},
+        "raw": b"\xc3\xa92",
+    },
+    "protobuf": {
+        "name": "2",
+        "price": 3.0,
+        "items": [{"x": 2, "y": None}],
+        "counts": {"k": 2},
+        "raw": b"\xc3\xa92",
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -128,35 +155,6 @@ def test_mock_registry_uses_the_schema_of_the_frame(
     assert_written(frame, broker, options=options)
     with pytest.raises(ConfigError, match=r"value\.schema"):
         broker.records(unique_topic, options=options)
-
-
-VALUES: dict[str, dict[str, Any]] = {
-    "json": {
-        "name": "2",
-        "price": 3.0,
-        "amount": 2.0,
-        "day": "2024-02-29",
-        "items": [{"x": 2}],
-        "counts": {"k": 2},
-        "raw": "w6ky",
-    },
-    "avro": {
-        "name": "2",
-        "price": 3.0,
-        "amount": Decimal("2.00"),
-        "day": dt.date(2024, 2, 29),
-        "items": [{"x": 2, "y": None}],
-        "counts": {"k": 2},
-        "raw": b"\xc3\xa92",
-    },
-    "protobuf": {
-        "name": "2",
-        "price": 3.0,
-        "items": [{"x": 2, "y": None}],
-        "counts": {"k": 2},
-        "raw": b"\xc3\xa92",
-    },
-}
 
 
 @pytest.mark.parametrize("format_", CONFLUENT)

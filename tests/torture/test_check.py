@@ -71,6 +71,11 @@ def _written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> Sess
     return session
 
 
+FAILED = _written(persisted=4, missing=6)
+NO_ERROR, OTHER_ERROR = replace(FAILED, error=None), replace(FAILED, error=DeliveryError("failed"))
+UNCOUNTED = replace(_written(), accepted=ROWS + 1, attempted=ROWS + 1)
+
+
 def test_correct_run_is_accepted() -> None:
     assert violations(PLAN, [_written()], _log(list(range(ROWS)))) == []
 
@@ -93,11 +98,6 @@ def test_correctly_reported_failure(there: int) -> None:
 )
 def test_each_kind_of_incorrect_log_is_rejected(numbers: list[int], sign: str) -> None:
     assert sign in " ".join(violations(PLAN, [_written()], _log(numbers)))
-
-
-FAILED = _written(persisted=4, missing=6)
-NO_ERROR, OTHER_ERROR = replace(FAILED, error=None), replace(FAILED, error=DeliveryError("failed"))
-UNCOUNTED = replace(_written(), accepted=ROWS + 1, attempted=ROWS + 1)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,17 @@ from tools.torture.streams.run import StreamScenarios
 from tools.torture.streams.scenarios import Kind, Sink, Step
 
 Runner: TypeAlias = "Callable[[int, Sink, Kind, Step | None], Result[Plan]]"
+SHORT = (
+    (Kind.WORKER_KILLED, Step.TASK_ENDED),
+    (Kind.COMMIT_KILLED, Step.APPENDED),
+    (Kind.COMMIT_RAISES, Step.APPENDED),
+    (Kind.JOB_COMMIT_RAISES, Step.COMMIT_ENDED),
+    (Kind.OTHER_CHECKPOINT, None),
+    (Kind.TORN_BY_OTHERS, Step.APPENDED),
+)
+"""Kinds that do not stop the broker, which is shared."""
+QUICK = SHORT[1]
+"""The run in `make test`: the driver is killed after the decision, and commits after a restart."""
 
 
 @pytest.fixture(scope="module")
@@ -33,21 +44,6 @@ def test_at_least_once_has_duplicates_but_no_loss(torture: Runner) -> None:
     assert result.outcome == OK
     assert result.facts["lost"] == 0
     assert result.facts["doubled"] > 0
-
-
-SHORT = (
-    (Kind.WORKER_KILLED, Step.TASK_ENDED),
-    (Kind.COMMIT_KILLED, Step.APPENDED),
-    (Kind.COMMIT_RAISES, Step.APPENDED),
-    (Kind.JOB_COMMIT_RAISES, Step.COMMIT_ENDED),
-    (Kind.OTHER_CHECKPOINT, None),
-    (Kind.TORN_BY_OTHERS, Step.APPENDED),
-)
-"""Kinds that do not stop the broker, which is shared."""
-
-
-QUICK = SHORT[1]
-"""The run in `make test`: the driver is killed after the decision, and commits after a restart."""
 
 
 @pytest.mark.parametrize(

@@ -134,11 +134,6 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
         yield
 
 
-def _rewind(state: PartitionState, sequence: int) -> None:
-    if state._next is not None:
-        state._next = state._next._replace(sequence=sequence)
-
-
 PLANTED = [
     Planted(
         sequence_reused_after_a_timeout,
@@ -161,6 +156,11 @@ PLANTED = [
         ("INVALID_PRODUCER_EPOCH", "OUT_OF_ORDER", "order:"),
     ),
 ]
+
+
+def _rewind(state: PartitionState, sequence: int) -> None:
+    if state._next is not None:
+        state._next = state._next._replace(sequence=sequence)
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.bug.__name__)

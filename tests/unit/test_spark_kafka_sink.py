@@ -37,6 +37,60 @@ for module in pkgutil.walk_packages(spark_kafka_sink.__path__, "spark_kafka_sink
             raise
 print(len(sys.modules))
 """
+PLAN = (
+    "from pyspark.sql.types import StringType, StructField, StructType; "
+    "from pyspark_kafkaprod import DefaultSource; "
+    "options = {'kafka.bootstrap.servers': 'h:1', 'topic': 't', 'preflight': 'off'}; "
+    "schema = StructType([StructField('value', StringType())]); "
+    "writer = DefaultSource(options).writer(schema, False)"
+)
+"""What a worker that plans runs, without the brokers."""
+REPORT = (
+    "report.export",
+    "report.broker_columns",
+    "report.packed_numbers",
+    "report.packed_report",
+    "report.partition_columns",
+)
+SINK: Any = spark_kafka_sink
+KAFKA = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
+FRAME = SimpleNamespace(mapInArrow=None, schema=None, isStreaming=False)
+CALLS: dict[str, list[Callable[[Any], object]]] = {
+    "EmbeddedBroker": [lambda other: SINK.EmbeddedBroker(topics=other)],
+    "advise": [SINK.advise],
+    "assert_written": [lambda other: SINK.assert_written(other, other)],
+    "error_of": [lambda other: SINK.error_of(other or "text")],
+    "last_report": [
+        lambda other: SINK.last_report(other or 1),
+        lambda other: SINK.last_report(spark=other or 1),
+    ],
+    "micro_batch_writer": [
+        SINK.micro_batch_writer,
+        lambda other: SINK.micro_batch_writer({**KAFKA, other: "x"}),
+        lambda _: SINK.micro_batch_writer({**KAFKA, "topic": None}),
+    ],
+    "progress": [
+        lambda other: SINK.progress(other or 1).__enter__(),
+        lambda _: SINK.progress(interval_s=0).__enter__(),
+        lambda other: SINK.progress(show=other or 1).__enter__(),
+    ],
+    "read_records": [
+        lambda other: SINK.read_records(other, **KAFKA),
+        lambda _: SINK.read_records("t", **{**KAFKA, "topic": None}),
+        lambda _: SINK.read_records("t", limit=-1, **KAFKA),
+    ],
+    "register": [SINK.register],
+    "repartition_by_kafka_partition": [
+        lambda other: SINK.repartition_by_kafka_partition(other, KAFKA),
+        lambda other: SINK.repartition_by_kafka_partition(other, other),
+    ],
+    "summarize": [SINK.summarize],
+    "warm_up": [SINK.warm_up],
+    "write": [
+        lambda other: SINK.write(other, KAFKA),
+        lambda _: SINK.write(FRAME, {**KAFKA, "topic": None}),
+    ],
+}
 
 
 def run(code: str) -> str:
@@ -69,16 +123,6 @@ def test_plain_write_does_not_load_cryptography() -> None:
     assert run(code) == "set()\n"
 
 
-PLAN = (
-    "from pyspark.sql.types import StringType, StructField, StructType; "
-    "from pyspark_kafkaprod import DefaultSource; "
-    "options = {'kafka.bootstrap.servers': 'h:1', 'topic': 't', 'preflight': 'off'}; "
-    "schema = StructType([StructField('value', StringType())]); "
-    "writer = DefaultSource(options).writer(schema, False)"
-)
-"""What a worker that plans runs, without the brokers."""
-
-
 def loaded(code: str) -> set[str]:
     """Return what a new process imports: other packages, and all modules of this package."""
     printed = run(f"import sys; {code}; print(*sys.modules)").split()
@@ -95,13 +139,6 @@ def ours(*names: str) -> set[str]:
 
 
 CLIENT = ours("kafka.client", "kafka.admin", "kafka.records", "kafka.protocol")
-REPORT = (
-    "report.export",
-    "report.broker_columns",
-    "report.packed_numbers",
-    "report.packed_report",
-    "report.partition_columns",
-)
 PRODUCING = CLIENT | ours("exactly_once", "producer")
 
 
@@ -209,47 +246,6 @@ def test_every_module_has_a_docstring() -> None:
 
 class Other:
     """An object of neither PySpark nor this package."""
-
-
-SINK: Any = spark_kafka_sink
-KAFKA = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
-FRAME = SimpleNamespace(mapInArrow=None, schema=None, isStreaming=False)
-CALLS: dict[str, list[Callable[[Any], object]]] = {
-    "EmbeddedBroker": [lambda other: SINK.EmbeddedBroker(topics=other)],
-    "advise": [SINK.advise],
-    "assert_written": [lambda other: SINK.assert_written(other, other)],
-    "error_of": [lambda other: SINK.error_of(other or "text")],
-    "last_report": [
-        lambda other: SINK.last_report(other or 1),
-        lambda other: SINK.last_report(spark=other or 1),
-    ],
-    "micro_batch_writer": [
-        SINK.micro_batch_writer,
-        lambda other: SINK.micro_batch_writer({**KAFKA, other: "x"}),
-        lambda _: SINK.micro_batch_writer({**KAFKA, "topic": None}),
-    ],
-    "progress": [
-        lambda other: SINK.progress(other or 1).__enter__(),
-        lambda _: SINK.progress(interval_s=0).__enter__(),
-        lambda other: SINK.progress(show=other or 1).__enter__(),
-    ],
-    "read_records": [
-        lambda other: SINK.read_records(other, **KAFKA),
-        lambda _: SINK.read_records("t", **{**KAFKA, "topic": None}),
-        lambda _: SINK.read_records("t", limit=-1, **KAFKA),
-    ],
-    "register": [SINK.register],
-    "repartition_by_kafka_partition": [
-        lambda other: SINK.repartition_by_kafka_partition(other, KAFKA),
-        lambda other: SINK.repartition_by_kafka_partition(other, other),
-    ],
-    "summarize": [SINK.summarize],
-    "warm_up": [SINK.warm_up],
-    "write": [
-        lambda other: SINK.write(other, KAFKA),
-        lambda _: SINK.write(FRAME, {**KAFKA, "topic": None}),
-    ],
-}
 
 
 @pytest.mark.parametrize("name", CALLS)

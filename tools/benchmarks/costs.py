@@ -59,6 +59,10 @@ _ROWS = 100
 """Number of rows of a task in a micro-batch."""
 _ENDED_S = 60.0
 """Seconds within which all transactions must have ended."""
+HOST = "localhost"
+PROTOCOLS = ("PLAINTEXT", "SSL")
+CODECS = ("none", "lz4")
+_TITLE = "Encryption: 131-byte JSON events, PLAINTEXT and SSL, acks=all, idempotent"
 
 
 def measure_exactly_once(bench: Workbench, plan: Plan) -> tables.Figures:
@@ -190,12 +194,6 @@ def _jobs(jobs: Sequence[Series]) -> tables.Table:
         jobs,
         "CPU is the total of the driver, the JVM and the Python workers.",
     )
-
-
-HOST = "localhost"
-PROTOCOLS = ("PLAINTEXT", "SSL")
-CODECS = ("none", "lz4")
-_TITLE = "Encryption: 131-byte JSON events, PLAINTEXT and SSL, acks=all, idempotent"
 
 
 class EncryptedKafka(MeasuredKafka):

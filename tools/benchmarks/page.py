@@ -45,6 +45,38 @@ FIGURES, TABLES = "figures.json", "figures.md"
 PUBLISHED = DOCS / "benchmarks"
 RATES = "rates.svg"
 """File name of the README's chart."""
+_PEERS = (SINK, TUNED_JVM, CONFLUENT)
+_TUNED_PEERS = (SINK.not_measured(), TUNED_JVM)
+"""The sink with a setting that has no effect on Spark's own sink."""
+_HEADS = ('`format("kafkaprod")`', '`format("kafka")`, tuned', "confluent-kafka in `mapInArrow`")
+_SMALL_ROWS = "[maxBytesPerBatch](docs/spark.md#settings-of-the-session) 2147483647"
+_KINDS = (
+    ("null keys", False, "none"),
+    ("keys", True, "none"),
+    ("null keys, zstd", False, "zstd"),
+    ("keys, zstd", True, "zstd"),
+)
+"""Kinds of records to compare: name, with or without keys, codec."""
+_FEATURES = (
+    ("exactly once", "yes", "no", "no"),
+    ("rows that cannot be written", "dead letter topic, or an error that names the row")
+    + ("the task fails", "your code"),
+    ("JSON, Avro, Protobuf; Schema Registry", "yes; yes", "by Spark's functions; no")
+    + ("one call per row; yes",),
+    ("delivery report", "per partition: offsets, latency, retries, advice", "no", "your code"),
+    (
+        "broker for tests",
+        "embedded, also with faults, TLS, SASL",
+        "no",
+        "librdkafka's mock cluster",
+    ),
+    (
+        "unique features",
+        "exactly once, reports, dead letters",
+        "reading; Scala, Java; `trigger(continuous=...)`",
+    )
+    + ("librdkafka's options, consumers",),
+)
 
 
 def empty() -> dict[str, dict[str, Any]]:
@@ -143,40 +175,6 @@ def merged(earlier: Found, new: Found) -> Found:
         for section, parts in earlier.items()
     }
     return {section: {**kept.get(section, {}), **parts} for section, parts in new.items()}
-
-
-_PEERS = (SINK, TUNED_JVM, CONFLUENT)
-_TUNED_PEERS = (SINK.not_measured(), TUNED_JVM)
-"""The sink with a setting that has no effect on Spark's own sink."""
-_HEADS = ('`format("kafkaprod")`', '`format("kafka")`, tuned', "confluent-kafka in `mapInArrow`")
-_SMALL_ROWS = "[maxBytesPerBatch](docs/spark.md#settings-of-the-session) 2147483647"
-_KINDS = (
-    ("null keys", False, "none"),
-    ("keys", True, "none"),
-    ("null keys, zstd", False, "zstd"),
-    ("keys, zstd", True, "zstd"),
-)
-"""Kinds of records to compare: name, with or without keys, codec."""
-_FEATURES = (
-    ("exactly once", "yes", "no", "no"),
-    ("rows that cannot be written", "dead letter topic, or an error that names the row")
-    + ("the task fails", "your code"),
-    ("JSON, Avro, Protobuf; Schema Registry", "yes; yes", "by Spark's functions; no")
-    + ("one call per row; yes",),
-    ("delivery report", "per partition: offsets, latency, retries, advice", "no", "your code"),
-    (
-        "broker for tests",
-        "embedded, also with faults, TLS, SASL",
-        "no",
-        "librdkafka's mock cluster",
-    ),
-    (
-        "unique features",
-        "exactly once, reports, dead letters",
-        "reading; Scala, Java; `trigger(continuous=...)`",
-    )
-    + ("librdkafka's options, consumers",),
-)
 
 
 def comparison(figures: Found) -> str:

@@ -22,6 +22,14 @@ _ROW_GROUP = 500_000
 _CARRIERS = ("AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
 _ORIGINS = ("EWR", "JFK", "LGA")
 _DESTINATIONS = ("ATL", "BOS", "CLT", "DCA", "FLL", "LAX", "MCO", "MIA", "ORD", "SFO")
+_EVENT = (
+    '{{"flight":{},"carrier":"{}","tail":"N{}","origin":"{}","dest":"{}","delay":{},'
+    '"distance":{},"time":"2013-{}-{}T{}:00:00Z"}}'
+)
+FLAT, NO_DOUBLES, NULLS, NESTED = "flat", "without doubles", "10% null", "nested"
+"""The kinds of orders."""
+_NULL_SHARE = 0.1
+_STATES = [f"{shop}-{number}" for shop in ("store", "web", "app") for number in range(50)]
 
 
 def random_values(rows: int, size: int = 100, seed: int = 0) -> pa.BinaryArray:
@@ -37,12 +45,6 @@ def random_keys(rows: int, seed: int = 0) -> pa.BinaryArray:
     """Return keys that look like tail numbers: N and five digits."""
     numbers = np.random.default_rng(seed).integers(10_000, 100_000, rows)
     return pa.array([b"N%d" % number for number in numbers.tolist()])
-
-
-_EVENT = (
-    '{{"flight":{},"carrier":"{}","tail":"N{}","origin":"{}","dest":"{}","delay":{},'
-    '"distance":{},"time":"2013-{}-{}T{}:00:00Z"}}'
-)
 
 
 def events(rows: int, seed: int = 0) -> pa.StringArray:
@@ -135,12 +137,6 @@ def events_folder(rows: int, files: int) -> Path:
             pq.write_table(table, folder / f"{number:05}.parquet", use_dictionary=False)
 
     return _cached(f"events-{rows}-in-{files}", write)
-
-
-FLAT, NO_DOUBLES, NULLS, NESTED = "flat", "without doubles", "10% null", "nested"
-"""The kinds of orders."""
-_NULL_SHARE = 0.1
-_STATES = [f"{shop}-{number}" for shop in ("store", "web", "app") for number in range(50)]
 
 
 def orders(kind: str, rows: int, seed: int = 0) -> pa.StructArray:

@@ -21,6 +21,8 @@ from tools.checks.needs import find_java
 from tools.support.jars import KAFKA, ROOT
 
 Log = Callable[[str], None]
+_TIMEOUT_S = 300
+_PACKAGES = ("pyspark", "pyarrow", "numpy", "confluent-kafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,9 @@ class Sample:
     def rate(self) -> float:
         """Acknowledged records per second."""
         return self.records / self.seconds
+
+
+_MEASURED = {field.name for field in fields(Sample)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +158,6 @@ def ratio(ours: Series, theirs: Series, name: str = "rate") -> float:
     return float(getattr(ours, name) / getattr(theirs, name))
 
 
-_TIMEOUT_S = 300
-_MEASURED = {field.name for field in fields(Sample)}
-
-
 class ContestantError(RuntimeError):
     """A contestant failed. The message ends with its output."""
 
@@ -230,9 +231,6 @@ def peak_mib(pid: int | str = "self") -> float:
     with open(f"/proc/{pid}/status", encoding="utf-8") as status:  # noqa: PTH123
         line = next(line for line in status if line.startswith("VmHWM"))
     return int(line.split()[1]) / 1024
-
-
-_PACKAGES = ("pyspark", "pyarrow", "numpy", "confluent-kafka")
 
 
 def describe() -> str:

@@ -10,6 +10,17 @@ from typing import Any
 
 from tools.benchmarks.results import Series, ratio
 
+Column = tuple[str, Callable[[Series], str]]
+"""The heading of a column, and its cell for a series."""
+CODEC: Column = ("codec", lambda result: result.codec)
+RATE: Column = ("M rec/s", lambda result: f"{result.rate / 1e6:.2f}")
+SPREAD: Column = (
+    "min - max",
+    lambda result: " - ".join(f"{rate / 1e6:.2f}" for rate in result.rates),
+)
+"""The rates of the slowest and fastest run, in millions of records per second."""
+CPU: Column = ("CPU us/rec", lambda result: f"{result.cpu_us:.3f}")
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -85,19 +96,6 @@ class Table:
         head, *rows = (f"| {' | '.join(cells)} |" for cells in (self.columns, *self.rows))
         lines = [f"**{self.title}**", "", head, "|---|" + "---:|" * (len(self.columns) - 1), *rows]
         return "\n".join([*lines, *(["", self.notes] if self.notes else [])])
-
-
-Column = tuple[str, Callable[[Series], str]]
-"""The heading of a column, and its cell for a series."""
-
-CODEC: Column = ("codec", lambda result: result.codec)
-RATE: Column = ("M rec/s", lambda result: f"{result.rate / 1e6:.2f}")
-SPREAD: Column = (
-    "min - max",
-    lambda result: " - ".join(f"{rate / 1e6:.2f}" for rate in result.rates),
-)
-"""The rates of the slowest and fastest run, in millions of records per second."""
-CPU: Column = ("CPU us/rec", lambda result: f"{result.cpu_us:.3f}")
 
 
 def contestant(heading: str) -> Column:

@@ -1,10 +1,10 @@
 """Check names, words, and the place of constants: `python -m tools.checks.names [PATH ...]`.
 
 Prints every violation: words that have another word in this project, hints that are no sentence,
-documented arguments that do not exist, classes of the same name, constants below a class or
-function that they do not need, and constants without an underscore that only one file uses. In
-tests and tools too: variables whose name says nothing, test files that have the name of no module,
-and imports of test files.
+documented arguments that do not exist, classes of the same name, and constants without an
+underscore that only one file uses. In tests and tools too: constants below a class or function that
+they do not need, variables whose name says nothing, test files that have the name of no module, and
+imports of test files.
 """
 
 import ast
@@ -25,6 +25,7 @@ START = re.compile(r"[a-z]\w*(?![\w:.=])")
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+Check = Callable[[ast.Module], Iterator[tuple[int, str]]]
 
 
 def vague_names(
@@ -150,7 +151,6 @@ def unnamed_units(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"end the name {node.id} with _S"
 
 
-Check = Callable[[ast.Module], Iterator[tuple[int, str]]]
 CHECKS = (vague_names, other_words, late_constants, unnamed_units, unknown_arguments, partial_hints)
 
 
@@ -162,7 +162,7 @@ def main() -> None:
         tests = _files([_ROOT / "tests"])
         others = [*tests, *_files([_ROOT / "tools"])]
         violations += private_constants(paths, others)
-        violations += _violations_in(others, (partial(vague_names, vague=VAGUE),))
+        violations += _violations_in(others, (partial(vague_names, vague=VAGUE), late_constants))
         violations += misnamed_tests(_ROOT / "tests" / "unit", _ROOT / "spark_kafka_sink")
         violations += [line for path in tests for line in imported_tests(path)]
     sys.stdout.write("".join(f"{line}\n" for line in violations))

@@ -47,18 +47,6 @@ VALUES = tuple(f"value-{number}" for number in range(COUNT))
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _SECONDS = 20
 _numbers = itertools.count(1)
-
-
-class Task(StrEnum):
-    """Tasks that are checked, which are the columns of the matrix."""
-
-    PRODUCE = "produce"
-    CONSUME = "consume"
-    GROUPS = "groups"
-    TOPICS = "topics"
-    TRANSACTIONS = "transactions"
-
-
 Check: TypeAlias = Callable[[str], object]
 """Function that performs a task, given bootstrap servers; raises an exception on failure."""
 Send: TypeAlias = Callable[[str, str, str], None]
@@ -70,6 +58,22 @@ With `group`, it reads as a member of this group. With `committed`, it is read_c
 """
 Use: TypeAlias = Callable[[str, str], None]
 """Function that uses a topic, given (bootstrap servers, topic)."""
+TEXT = "\n".join(VALUES) + "\n"
+TOOLS = "org.apache.kafka.tools"
+_JAVA = KAFKA.name.removeprefix("kafka-")
+PYTHON = ROOT / ".venv-pyspark-4.1" / "bin" / "python"
+_SPARK_TASK = "--spark-task"
+GOOD, BAD, NONE = "works", "fails", "-"
+
+
+class Task(StrEnum):
+    """Tasks that are checked, which are the columns of the matrix."""
+
+    PRODUCE = "produce"
+    CONSUME = "consume"
+    GROUPS = "groups"
+    TOPICS = "topics"
+    TRANSACTIONS = "transactions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,10 +352,6 @@ AIOKAFKA = ClientRow(
 )
 
 
-TEXT = "\n".join(VALUES) + "\n"
-TOOLS = "org.apache.kafka.tools"
-
-
 def _run(line: list[str], text: str = "", **options: Any) -> str:
     done: subprocess.CompletedProcess[str] = subprocess.run(
         line,
@@ -397,6 +397,18 @@ def _kcat_topics(servers: str) -> None:
     expect(f'"{topic}" with 3 partitions' in _kcat(servers, "-L", "-t", topic), True)
 
 
+KCAT = ClientRow(
+    name="kcat",
+    version=_kcat_version(),
+    checks={
+        Task.PRODUCE: produces(_kcat_send),
+        Task.CONSUME: consumes(_kcat_read),
+        Task.GROUPS: joins(_kcat_read),
+        Task.TOPICS: _kcat_topics,
+    },
+)
+
+
 def _console_send(servers: str, topic: str, _: str) -> None:
     arguments = ["--bootstrap-server", servers, "--topic", topic]
     _run(command(f"{TOOLS}.ConsoleProducer", arguments), TEXT)
@@ -429,6 +441,18 @@ def _topic_command(servers: str) -> None:
     expect(topic in use("--list"), False)
 
 
+CONSOLE = ClientRow(
+    name="Java: ConsoleProducer, ConsoleConsumer, TopicCommand, ConsumerGroupCommand",
+    version=_JAVA,
+    checks={
+        Task.PRODUCE: produces(_console_send, ("none",)),
+        Task.CONSUME: consumes(_console_read),
+        Task.GROUPS: joins(_console_read, _describe_group),
+        Task.TOPICS: _topic_command,
+    },
+)
+
+
 def _performance(servers: str, *more: str) -> None:
     arguments = ["--topic", new_topic(), "--num-records", str(COUNT), "--record-size", "100"]
     arguments += ["--throughput", "-1", "--producer-props", f"bootstrap.servers={servers}"]
@@ -444,35 +468,11 @@ def _performance_in_transactions(servers: str) -> None:
     expect("CompleteCommit" in use("describe", "--transactional-id", name), True)
 
 
-KCAT = ClientRow(
-    name="kcat",
-    version=_kcat_version(),
-    checks={
-        Task.PRODUCE: produces(_kcat_send),
-        Task.CONSUME: consumes(_kcat_read),
-        Task.GROUPS: joins(_kcat_read),
-        Task.TOPICS: _kcat_topics,
-    },
-)
-_JAVA = KAFKA.name.removeprefix("kafka-")
-CONSOLE = ClientRow(
-    name="Java: ConsoleProducer, ConsoleConsumer, TopicCommand, ConsumerGroupCommand",
-    version=_JAVA,
-    checks={
-        Task.PRODUCE: produces(_console_send, ("none",)),
-        Task.CONSUME: consumes(_console_read),
-        Task.GROUPS: joins(_console_read, _describe_group),
-        Task.TOPICS: _topic_command,
-    },
-)
 PERFORMANCE = ClientRow(
     name="Java: ProducerPerformance, TransactionsCommand",
     version=_JAVA,
     checks={Task.PRODUCE: _performance, Task.TRANSACTIONS: _performance_in_transactions},
 )
-
-
-PYTHON = ROOT / ".venv-pyspark-4.1" / "bin" / "python"
 
 
 @cache
@@ -511,9 +511,6 @@ def _spark_consumes(servers: str) -> None:
 _TASKS = {Task.PRODUCE: produces(_spark_send, ("none",)), Task.CONSUME: _spark_consumes}
 
 
-_SPARK_TASK = "--spark-task"
-
-
 def _elsewhere(*arguments: str) -> str:
     """Run this module in the Python environment whose Spark version matches the connector's jars.
 
@@ -530,9 +527,6 @@ def spark() -> ClientRow:
         version=_elsewhere(),
         checks={task: partial(_elsewhere, task) for task in _TASKS},
     )
-
-
-GOOD, BAD, NONE = "works", "fails", "-"
 
 
 def _try(client: ClientRow, task: Task, check: Check) -> str:

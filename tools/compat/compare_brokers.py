@@ -24,6 +24,8 @@ from tools.docs.pages import table, write_block
 from tools.support.kafka_cluster import KafkaCluster
 
 SHOWN = 70
+SETTINGS = {"auto.create.topics.enable": "false"}
+"""Settings of the real Kafka, to match the embedded broker's defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +116,6 @@ def main() -> None:
     print(f"{len(chosen)} scenarios, {len(differing)} differences")
     if not words and "--dry" not in sys.argv:
         write_block("differences", markdown(differing, len(chosen)))
-
-
-SETTINGS = {"auto.create.topics.enable": "false"}
-"""Settings of the real Kafka, to match the embedded broker's defaults."""
 
 
 if __name__ == "__main__":

@@ -96,6 +96,79 @@ MAIN = (
     "errors.deadletterqueue.topic.name",
 )
 """The options in the README's table."""
+_EVERYWHERE = EXTRAS["spark"].machine
+_NAME = re.compile(r"(spark-kafka-sink)?\[?([\w,-]+)")
+_USUAL = RejectionFacts(
+    is_idempotent=True,
+    is_head=True,
+    records=2,
+    is_possibly_persisted=False,
+    is_expired=False,
+    has_attempts_left=True,
+)
+"""A batch of several records of an idempotent producer, sent once and not expired."""
+_DOES = {
+    BatchAction.COMPLETE: "the batch counts as delivered: the broker already has it",
+    BatchAction.REFRESH_AND_RETRY: "metadata is refreshed, then the batch is retried",
+    BatchAction.RETRY: "the batch is retried after a backoff",
+    BatchAction.SPLIT: "the batch is split and its parts are sent",
+    BatchAction.BUMP_AND_RETRY: "the producer epoch is bumped, then the batch is retried",
+    BatchAction.FATAL: "the task fails, and its producer ID is discarded",
+}
+_KEYWORDS: Mapping[str, str] = {
+    "topic": "topics",
+    "topic_config": "topic_configs",
+    "fault": "faults",
+    "sasl_user": "sasl",
+    "sasl_mechanism": "sasl_mechanisms",
+    "deny": "denials",
+    "oauthbearer_jwks": "oauthbearer_validator",
+    "tls_certificate": "tls",
+    "tls_key": "tls",
+    "tls_key_password": "tls",
+    "tls_ca": "tls",
+}
+"""Command line options whose `EmbeddedBroker` keyword has a different name."""
+_PART = PartitionReport(topic="events", partition=0, persisted=1)
+_TASK = TaskReport(duration_ms=1, task=TaskAttempt())
+_TRANSACTION = ReportedTransaction(transactional_id="orders", producer_id=1, epoch=0)
+_BROKER = BrokerMetrics(node_id=1, name="kafka:9092")
+_TOPIC = TopicMetrics(topic="events")
+_METRICS = ProducerMetrics(brokers=(_BROKER,), topics=(_TOPIC,), settings=(("buffer.memory", "1"),))
+_REPORT = DeliveryReport(partitions=(_PART,), slowest=(_TASK,), metrics=_METRICS)
+_WORDS = {"`SLOWEST_KEPT`": f"{SLOWEST_KEPT:,}", "`TASKS_KEPT`": f"{TASKS_KEPT:,}", "None": "null"}
+"""Replacements for words in docstrings that do not apply to JSON."""
+_INT, _TEXT = types.IntegerType(), types.StringType()
+_AT: Final = dt.datetime(2024, 2, 29, 12, 34, 56, 789_012)  # noqa: DTZ001 - for both timestamps
+_EXAMPLES: Final[tuple[tuple[types.DataType, Any], ...]] = (
+    (types.BooleanType(), True),
+    (types.ByteType(), 7),
+    (types.ShortType(), 7),
+    (types.IntegerType(), 7),
+    (types.LongType(), 7),
+    (types.FloatType(), 1.5),
+    (types.DoubleType(), 1.5),
+    (types.DecimalType(9, 2), Decimal("7.00")),
+    (types.StringType(), "a"),
+    (types.BinaryType(), b"\0\1"),
+    (types.DateType(), dt.date(2024, 2, 29)),
+    (types.TimestampType(), _AT),
+    (types.TimestampNTZType(), _AT),
+    (types.DayTimeIntervalType(), dt.timedelta(days=1, seconds=1)),
+    (types.YearMonthIntervalType(), None),
+    (types.CalendarIntervalType(), None),
+    (types.StructType([types.StructField("x", _INT)]), {"x": 7}),
+    (types.ArrayType(_INT, containsNull=False), [7]),
+    (types.ArrayType(_INT), [7, None]),
+    (types.MapType(_TEXT, _INT, valueContainsNull=False), [("k", 7)]),
+    (types.MapType(_INT, _TEXT, valueContainsNull=False), [(7, "a")]),
+    (types.NullType(), None),
+    (types.VariantType(), None),
+    (types.GeometryType(0), None),
+    (types.GeographyType(4326), None),
+)
+"""Spark types, each with an example value."""
+_UNSUPPORTED: Final = "not supported"
 
 
 def render_main_options() -> str:
@@ -238,10 +311,6 @@ def render_extras() -> str:
     )
 
 
-_EVERYWHERE = EXTRAS["spark"].machine
-_NAME = re.compile(r"(spark-kafka-sink)?\[?([\w,-]+)")
-
-
 def _brought(requirements: list[str]) -> str:
     """Return the names of required distributions; extras of this package are formatted as code."""
     names: list[str] = []
@@ -252,25 +321,6 @@ def _brought(requirements: list[str]) -> str:
         own, name = match.groups()
         names += [f"`{extra}`" for extra in name.split(",")] if own else [name]
     return ", ".join(names)
-
-
-_USUAL = RejectionFacts(
-    is_idempotent=True,
-    is_head=True,
-    records=2,
-    is_possibly_persisted=False,
-    is_expired=False,
-    has_attempts_left=True,
-)
-"""A batch of several records of an idempotent producer, sent once and not expired."""
-_DOES = {
-    BatchAction.COMPLETE: "the batch counts as delivered: the broker already has it",
-    BatchAction.REFRESH_AND_RETRY: "metadata is refreshed, then the batch is retried",
-    BatchAction.RETRY: "the batch is retried after a backoff",
-    BatchAction.SPLIT: "the batch is split and its parts are sent",
-    BatchAction.BUMP_AND_RETRY: "the producer epoch is bumped, then the batch is retried",
-    BatchAction.FATAL: "the task fails, and its producer ID is discarded",
-}
 
 
 def render_error_classes() -> str:
@@ -311,22 +361,6 @@ def render_unclear_errors() -> str:
     """Return a list of the errors after which the log can still contain the records."""
     named = sorted(code for code in MAYBE_APPENDED if code in list(ErrorCode))
     return "".join(f"- `{error_name(code)}`\n" for code in named)
-
-
-_KEYWORDS: Mapping[str, str] = {
-    "topic": "topics",
-    "topic_config": "topic_configs",
-    "fault": "faults",
-    "sasl_user": "sasl",
-    "sasl_mechanism": "sasl_mechanisms",
-    "deny": "denials",
-    "oauthbearer_jwks": "oauthbearer_validator",
-    "tls_certificate": "tls",
-    "tls_key": "tls",
-    "tls_key_password": "tls",
-    "tls_ca": "tls",
-}
-"""Command line options whose `EmbeddedBroker` keyword has a different name."""
 
 
 def api_name(api: Any) -> str:
@@ -371,19 +405,6 @@ def render_fault_effects() -> str:
     return table(
         ("effect", "what happens"), ((f"`{effect}`", docs[effect.name]) for effect in FaultEffect)
     )
-
-
-_PART = PartitionReport(topic="events", partition=0, persisted=1)
-_TASK = TaskReport(duration_ms=1, task=TaskAttempt())
-_TRANSACTION = ReportedTransaction(transactional_id="orders", producer_id=1, epoch=0)
-_BROKER = BrokerMetrics(node_id=1, name="kafka:9092")
-_TOPIC = TopicMetrics(topic="events")
-_METRICS = ProducerMetrics(brokers=(_BROKER,), topics=(_TOPIC,), settings=(("buffer.memory", "1"),))
-_REPORT = DeliveryReport(partitions=(_PART,), slowest=(_TASK,), metrics=_METRICS)
-
-
-_WORDS = {"`SLOWEST_KEPT`": f"{SLOWEST_KEPT:,}", "`TASKS_KEPT`": f"{TASKS_KEPT:,}", "None": "null"}
-"""Replacements for words in docstrings that do not apply to JSON."""
 
 
 def render_fields() -> str:
@@ -441,39 +462,6 @@ def render_metric_names() -> str:
         scope = ", ".join(scopes[label] for label in labels)
         rows.append((f"`{name}`", same[0].kind.name.lower(), scope))
     return table(("metric", "type", "scope"), rows)
-
-
-_INT, _TEXT = types.IntegerType(), types.StringType()
-_AT: Final = dt.datetime(2024, 2, 29, 12, 34, 56, 789_012)  # noqa: DTZ001 - for both timestamps
-_EXAMPLES: Final[tuple[tuple[types.DataType, Any], ...]] = (
-    (types.BooleanType(), True),
-    (types.ByteType(), 7),
-    (types.ShortType(), 7),
-    (types.IntegerType(), 7),
-    (types.LongType(), 7),
-    (types.FloatType(), 1.5),
-    (types.DoubleType(), 1.5),
-    (types.DecimalType(9, 2), Decimal("7.00")),
-    (types.StringType(), "a"),
-    (types.BinaryType(), b"\0\1"),
-    (types.DateType(), dt.date(2024, 2, 29)),
-    (types.TimestampType(), _AT),
-    (types.TimestampNTZType(), _AT),
-    (types.DayTimeIntervalType(), dt.timedelta(days=1, seconds=1)),
-    (types.YearMonthIntervalType(), None),
-    (types.CalendarIntervalType(), None),
-    (types.StructType([types.StructField("x", _INT)]), {"x": 7}),
-    (types.ArrayType(_INT, containsNull=False), [7]),
-    (types.ArrayType(_INT), [7, None]),
-    (types.MapType(_TEXT, _INT, valueContainsNull=False), [("k", 7)]),
-    (types.MapType(_INT, _TEXT, valueContainsNull=False), [(7, "a")]),
-    (types.NullType(), None),
-    (types.VariantType(), None),
-    (types.GeometryType(0), None),
-    (types.GeographyType(4326), None),
-)
-"""Spark types, each with an example value."""
-_UNSUPPORTED: Final = "not supported"
 
 
 def render_format_types() -> str:

@@ -17,6 +17,11 @@ _SINKS = {
     Sink.AT_LEAST_ONCE: "at least once",
     Sink.SPARK: "Spark's `kafka`",
 }
+_SIGNS = {
+    "DOUBLED": "a batch is visible twice",
+    "LOST": "a batch counts as committed, but some of its rows are missing",
+    "HARMED": "a decided transaction cannot be committed, although it has not timed out",
+}
 
 
 def render_runs(ledger: Ledger = STREAMS) -> str:
@@ -84,13 +89,6 @@ def _describe(line: dict[str, Any]) -> str:
     two_phase = ", `twoPhaseCommit=true`" if line["two_phase"] else ""
     shared = ", `atomicBatch=true`" if line["sink"] in SHARED else ""
     return f"Kafka {line['kafka']}, {nodes}{two_phase}{shared}"
-
-
-_SIGNS = {
-    "DOUBLED": "a batch is visible twice",
-    "LOST": "a batch counts as committed, but some of its rows are missing",
-    "HARMED": "a decided transaction cannot be committed, although it has not timed out",
-}
 
 
 def render_searches() -> str:

@@ -41,6 +41,7 @@ from tools.model.world import (
 
 WRITE = "#"
 """Separator between a batchId and the number of a write in a foreachBatch function."""
+TASKS = 2
 
 
 class Goal(StrEnum):
@@ -60,6 +61,13 @@ class Runner:
     reset: bool = False
     starts: bool = True
     """False if the driver is only used for the interrupted commit() of another driver."""
+
+
+ONE = (Runner(),)
+_JOB = Runner(query=None, checkpoint=0)
+QUERIES = (Runner(), Runner(query="q2", checkpoint=1))
+INTERRUPTED = (Runner(), Runner(starts=False))
+"""The second driver represents a commit() that continues although it has raised."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,14 +134,6 @@ class Scenario:
         )
 
 
-TASKS = 2
-
-
-ONE = (Runner(),)
-_JOB = Runner(query=None, checkpoint=0)
-QUERIES = (Runner(), Runner(query="q2", checkpoint=1))
-INTERRUPTED = (Runner(), Runner(starts=False))
-"""The second driver represents a commit() that continues although it has raised."""
 RESETTING = Scenario(
     name="two queries that both reset",
     runners=tuple(replace(runner, reset=True) for runner in QUERIES),

@@ -38,6 +38,15 @@ from tools.model.steps import successors
 from tools.model.world import Pc, State, Status, Transaction, Version, World, describe_log
 
 _ALIVE = frozenset({Status.OPEN, Status.COMMITTED, Status.TIMED_OUT})
+CommitStep = RollForward[Transaction] | Decide[Transaction] | AlreadyDone | RejectBatch
+AbortStep = RollForward[Transaction] | GiveUp | AbortTasks
+_State = Callable[[State], State]
+_Caller = Callable[[State, BatchWrite], BatchWrite]
+_FUNCTION = Scenario(
+    name="a function that writes twice", runners=ONE, function=True, goal=Goal.FIRST, crashes=1
+)
+_DIES = Scenario(name="one driver that crashes", runners=ONE, batches=1, crashes=1)
+_TWO = Scenario(name="two drivers", batches=1)
 
 
 def violation(scenario: Scenario, world: World) -> str | None:
@@ -221,14 +230,6 @@ def _changes(before: World, after: World) -> Iterator[str]:
             break
 
 
-CommitStep = RollForward[Transaction] | Decide[Transaction] | AlreadyDone | RejectBatch
-AbortStep = RollForward[Transaction] | GiveUp | AbortTasks
-
-
-_State = Callable[[State], State]
-_Caller = Callable[[State, BatchWrite], BatchWrite]
-
-
 @dataclass(frozen=True)
 class Planted:
     """A bug, the scenario that reveals it, and the expected first word of the violation."""
@@ -304,13 +305,6 @@ def _notes_itself_alone(
     if not isinstance(step, AlreadyDone) or step.done is None:
         return step
     return AlreadyDone(replace(step.done, plannings=step.done.plannings[-1:]))
-
-
-_FUNCTION = Scenario(
-    name="a function that writes twice", runners=ONE, function=True, goal=Goal.FIRST, crashes=1
-)
-_DIES = Scenario(name="one driver that crashes", runners=ONE, batches=1, crashes=1)
-_TWO = Scenario(name="two drivers", batches=1)
 
 
 def _one(name: str, **faults: Any) -> Scenario:

@@ -36,6 +36,11 @@ from tools.model.world import (
 Successors = list[tuple[str, Turn]]
 """List of (description of a step, turn after the step)."""
 _STALE = "the end of the log has changed"
+_COMMIT = frozenset(
+    (Pc.COMMIT_FIRST, Pc.COMMIT_SECOND, Pc.APPEND, Pc.ROLL, Pc.END, Pc.DONE, Pc.FOUND, Pc.LIST)
+) | {Pc.SWEEP}
+_IDLE = ENDED | {Pc.DOWN}
+"""Driver steps at which a crash has no effect."""
 
 
 # Planning, at the start of a micro-batch.
@@ -416,15 +421,6 @@ def abort_ours(turn: Turn) -> Successors:
     return [("abort() aborts the transactions of its tasks; the query fails", aborted.stop())]
 
 
-def _ask_abort(turn: Turn) -> Turn:
-    match turn.context.rules.abort_step(turn.seen, turn.batch_write):
-        case RollForward(decided=decided):
-            return turn.now(pc=Pc.ABORT_END, decided=decided, seen=None)
-        case GiveUp(state=state):
-            return turn.now(pc=Pc.GIVE_UP, seen=state)
-    return turn.now(pc=Pc.ABORT_TASKS, seen=None)
-
-
 STEPS: dict[Pc, Callable[[Turn], Successors]] = {
     Pc.DOWN: start,
     Pc.PLAN_READ: plan_read,
@@ -450,11 +446,15 @@ STEPS: dict[Pc, Callable[[Turn], Successors]] = {
     Pc.ABORT_TASKS: abort_ours,
 }
 """Functions that execute a driver's next step. Drivers in final states have no next step."""
-_COMMIT = frozenset(
-    (Pc.COMMIT_FIRST, Pc.COMMIT_SECOND, Pc.APPEND, Pc.ROLL, Pc.END, Pc.DONE, Pc.FOUND, Pc.LIST)
-) | {Pc.SWEEP}
-_IDLE = ENDED | {Pc.DOWN}
-"""Driver steps at which a crash has no effect."""
+
+
+def _ask_abort(turn: Turn) -> Turn:
+    match turn.context.rules.abort_step(turn.seen, turn.batch_write):
+        case RollForward(decided=decided):
+            return turn.now(pc=Pc.ABORT_END, decided=decided, seen=None)
+        case GiveUp(state=state):
+            return turn.now(pc=Pc.GIVE_UP, seen=state)
+    return turn.now(pc=Pc.ABORT_TASKS, seen=None)
 
 
 def successors(context: Context, world: World) -> Iterator[tuple[str, str, World]]:

@@ -37,13 +37,6 @@ class Status(StrEnum):
 UNFINISHED = frozenset({Status.OPEN, Status.EMPTY})
 
 
-class Version(StrEnum):
-    """The version of the transaction protocol, which determines the coordinator's responses."""
-
-    V1 = "transactions V1"
-    V2 = "transactions V2"
-
-
 _RESPONSES = {
     Status.OPEN: ErrorCode.none,
     Status.EMPTY: ErrorCode.invalid_txn_state,
@@ -51,6 +44,15 @@ _RESPONSES = {
     Status.ABORTED: ErrorCode.invalid_txn_state,
     Status.FENCED: ErrorCode.producer_fenced,
 }
+
+
+class Version(StrEnum):
+    """The version of the transaction protocol, which determines the coordinator's responses."""
+
+    V1 = "transactions V1"
+    V2 = "transactions V2"
+
+
 _TIMED_OUT = {Version.V1: ErrorCode.producer_fenced, Version.V2: ErrorCode.invalid_txn_state}
 
 
@@ -67,6 +69,9 @@ class Transaction(NamedTuple):
     def transactional_id(self) -> str:
         """The transactional ID, under the name that the product's decision functions use."""
         return self.name
+
+
+State = ScopeStateOf[Transaction]
 
 
 @cache
@@ -109,7 +114,23 @@ class Pc(StrEnum):
 
 ENDED = frozenset({Pc.FINISHED, Pc.TORN})
 
-State = ScopeStateOf[Transaction]
+
+_IN_EPOCH = frozenset(
+    {
+        Pc.COMMIT_FIRST,
+        Pc.COMMIT_SECOND,
+        Pc.APPEND,
+        Pc.ROLL,
+        Pc.END,
+        Pc.DONE,
+        Pc.FOUND,
+        Pc.ABORT_READ,
+        Pc.ABORT_END,
+        Pc.ABORT_DONE,
+        Pc.GIVE_UP,
+    }
+)
+"""Steps at which a driver can still append with its epoch."""
 
 
 class Driver(NamedTuple):
@@ -278,24 +299,6 @@ def describe_log(state: State) -> str:
 
 def _marks(state: NoDecision | Done) -> str:
     return f", given up {' '.join(state.given_up_nonces)}" if state.given_up_nonces else ""
-
-
-_IN_EPOCH = frozenset(
-    {
-        Pc.COMMIT_FIRST,
-        Pc.COMMIT_SECOND,
-        Pc.APPEND,
-        Pc.ROLL,
-        Pc.END,
-        Pc.DONE,
-        Pc.FOUND,
-        Pc.ABORT_READ,
-        Pc.ABORT_END,
-        Pc.ABORT_DONE,
-        Pc.GIVE_UP,
-    }
-)
-"""Steps at which a driver can still append with its epoch."""
 
 
 def normalised(world: World) -> World:

@@ -53,6 +53,14 @@ for artifact in report.getAllArtifactsReports():
 gateway.shutdown()
 """
 _SCALA = "org.scala-lang:scala-library:"
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache"
+MANIFEST = "manifest.json"
+_SPARK_AVRO = {
+    "3.5": "org.apache.spark:spark-avro_2.12:3.5.7",
+    "4.0": "org.apache.spark:spark-avro_2.13:4.0.0",
+    "4.1": "org.apache.spark:spark-avro_2.13:4.1.1",
+}
 
 
 class JarsError(RuntimeError):
@@ -103,11 +111,6 @@ def _run(command: list[str]) -> None:
     )
     if done.returncode:
         raise JarsError(f"{command[0]} failed ({done.returncode}):\n{done.stdout[-3000:]}")
-
-
-ROOT = Path(__file__).resolve().parents[2]
-CACHE = ROOT / ".cache"
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,11 +202,6 @@ _SPARK_SINKS = {
     ),
 }
 """Spark's own sink by the pyspark release; classes of 4.1 also load in later releases."""
-_SPARK_AVRO = {
-    "3.5": "org.apache.spark:spark-avro_2.12:3.5.7",
-    "4.0": "org.apache.spark:spark-avro_2.13:4.0.0",
-    "4.1": "org.apache.spark:spark-avro_2.13:4.1.1",
-}
 
 
 def _spark_release() -> str:

@@ -21,6 +21,19 @@ from tools.support.kafka_node import KafkaNode, NodeError, free_port, new_folder
 from tools.support.waiting import poll
 
 _READY_S = 180
+_HEAP_MIB = 384
+_OLD_HEAP_MIB = 256
+_ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_ZOOKEEPER_HEAP = "-Xmx64m"
+_LOG4J = """log4j.rootLogger=WARN, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+# Short enough that the partitions of a killed broker soon have new leaders. Long enough for a busy
+# machine: a Kafka 2.1 broker whose session expired might never be registered again (KAFKA-7165).
+_TICK_MS = 500
+_SESSION_MS = 10_000
 
 
 class Cluster(ABC):
@@ -134,9 +147,6 @@ def run_until_signal(cluster: Cluster) -> None:
         stopped.wait()
 
 
-_HEAP_MIB = 384
-
-
 def _small(nodes: Sequence[KafkaNode]) -> dict[str, str]:
     """Return settings for small clusters: replication of internal topics, and fast rebalances."""
     copies = str(len(nodes))
@@ -216,20 +226,6 @@ class KafkaCluster(Cluster):
                 self.nodes,
             )
             list(formatted)
-
-
-_OLD_HEAP_MIB = 256
-_ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-_ZOOKEEPER_HEAP = "-Xmx64m"
-_LOG4J = """log4j.rootLogger=WARN, out
-log4j.appender.out=org.apache.log4j.ConsoleAppender
-log4j.appender.out.layout=org.apache.log4j.PatternLayout
-log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
-"""
-# Short enough that the partitions of a killed broker soon have new leaders. Long enough for a busy
-# machine: a Kafka 2.1 broker whose session expired might never be registered again (KAFKA-7165).
-_TICK_MS = 500
-_SESSION_MS = 10_000
 
 
 @dataclass(slots=True, kw_only=True)

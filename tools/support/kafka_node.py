@@ -22,6 +22,19 @@ from tools.support.java import command, run_tool
 from tools.support.waiting import poll
 
 _PREFIX = "sks-kafka-"
+_LOG4J = """status=error
+rootLogger.level=warn
+rootLogger.appenderRef.out.ref=out
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=[%d] %p %m (%c)%n
+"""
+# The range is below the ephemeral ports, so that a stopped node's ports are still free when it
+# restarts.
+_PORTS = (20_000, 32_000)
+_STOP_S = 40
+_UP_S = 180
 
 
 def new_folder() -> Path:
@@ -36,21 +49,6 @@ def _sweep() -> None:
         owner = folder.name.removeprefix(_PREFIX).split("-")[0]
         if owner.isdigit() and not psutil.pid_exists(int(owner)):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-_LOG4J = """status=error
-rootLogger.level=warn
-rootLogger.appenderRef.out.ref=out
-appender.out.type=Console
-appender.out.name=out
-appender.out.layout.type=PatternLayout
-appender.out.layout.pattern=[%d] %p %m (%c)%n
-"""
-# The range is below the ephemeral ports, so that a stopped node's ports are still free when it
-# restarts.
-_PORTS = (20_000, 32_000)
-_STOP_S = 40
-_UP_S = 180
 
 
 class NodeError(RuntimeError):

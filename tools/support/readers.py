@@ -21,6 +21,12 @@ from confluent_kafka import (
 from tools.support.java import run_tool
 
 Headers = tuple[tuple[str, bytes | None], ...]
+COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+_TIMEOUT_S = 60
+_NO_LEADER = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+_FIELD, _HEADER, _END, _NULL = "<field>", "<header>", "<end>", "<null>"
+_PRINTED = ("timestamp", "partition", "offset", "headers", "key", "value")
+_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
 class ReaderError(RuntimeError):
@@ -43,9 +49,6 @@ class ForeignRecord:
 def in_order(records: list[ForeignRecord]) -> list[ForeignRecord]:
     """Return the records sorted by partition and offset."""
     return sorted(records, key=lambda record: (record.partition, record.offset))
-
-
-COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
 
 
 def ranges(
@@ -74,10 +77,6 @@ def _watermarks(consumer: Consumer, partition: TopicPartition) -> tuple[int, int
 def count(bootstrap_servers: str, topic: str) -> int:
     """Return the number of offsets in a topic, including those of transaction markers."""
     return sum(end - start for start, end in ranges(bootstrap_servers, topic).values())
-
-
-_TIMEOUT_S = 60
-_NO_LEADER = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 
 
 def by_confluent(
@@ -146,11 +145,6 @@ def _confluent_record(message: Message) -> ForeignRecord:
         value=message.value(),
         headers=tuple(headers),
     )
-
-
-_FIELD, _HEADER, _END, _NULL = "<field>", "<header>", "<end>", "<null>"
-_PRINTED = ("timestamp", "partition", "offset", "headers", "key", "value")
-_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
 def by_console_consumer(bootstrap_servers: str, topic: str) -> list[ForeignRecord]:

@@ -15,6 +15,8 @@ from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
 
+TIMEOUT_MS = 600_000
+
 
 def batch(
     values: Sequence[bytes | None],
@@ -43,9 +45,6 @@ def batch(
         record_count=len(values),
     )
     return header.pack([data]) + data.tobytes()
-
-
-TIMEOUT_MS = 600_000
 
 
 def open_transaction(

@@ -10,6 +10,34 @@ from tools.support.kafka_cluster import Cluster, KafkaCluster, ZooKeeperCluster
 from tools.support.kafka_node import KafkaNode, free_port
 from tools.torture.proxy import HOST, Encryption, EndTxns, Proxy
 
+_PLAIN, _SECURED = "PROXIED", "SECURED"
+_USER, _PASSWORD = "torture", "torture-secret"
+_MECHANISM = "SCRAM-SHA-256"
+_REAUTH_MS = 2_000
+_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_QUICK_TO_FAIL_OVER = {
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "400",
+    "replica.lag.time.max.ms": "1500",
+    "replica.fetch.wait.max.ms": "100",
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "log.index.size.max.bytes": "4096",
+}
+"""Settings that make partitions fail over to a different node within two seconds."""
+_DELETES_QUICKLY = {
+    "log.segment.delete.delay.ms": "500",
+    "file.delete.delay.ms": "500",
+    "controlled.shutdown.enable": "true",
+}
+_TWO_PHASE = {"unstable.api.versions.enable": "true", "transaction.two.phase.commit.enable": "true"}
+_OLD = {
+    "replica.lag.time.max.ms": "1500",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    "log.index.size.max.bytes": "4096",
+}
+
 
 class Release(StrEnum):
     """A Kafka release. Releases before 4.0 have transactions V1 and need ZooKeeper."""
@@ -34,13 +62,6 @@ class Brokers:
         In older releases, open transactions of lost attempts must time out.
         """
         return self.release is not Release.V2_8_2
-
-
-_PLAIN, _SECURED = "PROXIED", "SECURED"
-_USER, _PASSWORD = "torture", "torture-secret"
-_MECHANISM = "SCRAM-SHA-256"
-_REAUTH_MS = 2_000
-_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 class ProxiedCluster(Cluster):
@@ -123,30 +144,6 @@ class _ProxiedOldKafka(ProxiedCluster, ZooKeeperCluster):
 
     least_down_s = 12.0
     """ZooKeeper retains the ID of a killed broker until its session expires."""
-
-
-_QUICK_TO_FAIL_OVER = {
-    "broker.session.timeout.ms": "2000",
-    "broker.heartbeat.interval.ms": "400",
-    "replica.lag.time.max.ms": "1500",
-    "replica.fetch.wait.max.ms": "100",
-    "controller.quorum.election.timeout.ms": "1000",
-    "controller.quorum.fetch.timeout.ms": "2000",
-    "log.index.size.max.bytes": "4096",
-}
-"""Settings that make partitions fail over to a different node within two seconds."""
-_DELETES_QUICKLY = {
-    "log.segment.delete.delay.ms": "500",
-    "file.delete.delay.ms": "500",
-    "controlled.shutdown.enable": "true",
-}
-_TWO_PHASE = {"unstable.api.versions.enable": "true", "transaction.two.phase.commit.enable": "true"}
-_OLD = {
-    "replica.lag.time.max.ms": "1500",
-    "transaction.state.log.num.partitions": "4",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-    "log.index.size.max.bytes": "4096",
-}
 
 
 def proxied_cluster(brokers: Brokers) -> ProxiedCluster:

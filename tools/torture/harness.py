@@ -24,6 +24,11 @@ from tools.support.jars import ROOT
 from tools.support.kafka_node import NodeError
 from tools.torture.cluster import Brokers, ProxiedCluster
 
+C = TypeVar("C", bound=ProxiedCluster)
+_MAX_CLUSTERS_LOST = 5
+OK, TORN = "ok", "torn"
+"""Outcomes of successful runs: no violation, or an expected torn batch that was detected."""
+
 
 class Plan(Protocol):
     """All parameters of a run except the cluster. They depend only on the seed."""
@@ -38,7 +43,6 @@ class Plan(Protocol):
 
 
 P = TypeVar("P", bound=Plan)
-C = TypeVar("C", bound=ProxiedCluster)
 
 
 @dataclass(kw_only=True)
@@ -69,9 +73,6 @@ def commit_id() -> str:
     """Return the Git commit of the running code."""
     command = ["git", "rev-parse", "--short", "HEAD"]
     return subprocess.check_output(command, cwd=ROOT, text=True, encoding="utf-8").strip()
-
-
-_MAX_CLUSTERS_LOST = 5
 
 
 class Scenarios(ABC, Generic[P, C]):
@@ -172,10 +173,6 @@ class Scenarios(ABC, Generic[P, C]):
         further = [*result.wrong[1:6], f"see {self.folder_of(result.plan)}"]
         text = self.shown.format(**result.line())
         print("\n           ".join([text, *(further if result.wrong else [])]), flush=True)
-
-
-OK, TORN = "ok", "torn"
-"""Outcomes of successful runs: no violation, or an expected torn batch that was detected."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,16 @@ from spark_kafka_sink.kafka.protocol.messages import (
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 
 T = TypeVar("T")
+REFUSALS = (3, 5, 6, 9, 13, 19, 56, 72, 74)
+DENIALS = (6, 7, 20)
+"""With acks=all, a leader that steps down can return error 6 after appending the records."""
+DUPLICATE_SEQUENCE = 46
+UNKNOWN_PRODUCER_ID = 59
+HOST = "127.0.0.1"
+_LOGGER = logging.getLogger("spark_kafka_sink.torture")
+_CONNECT_S = 2.0
+_CALL_S = 10.0
+_MAX_HOLD_S = 60.0
 
 
 class Fault(StrEnum):
@@ -72,12 +82,6 @@ REWRITTEN = frozenset({Fault.DENY, Fault.DUPLICATE})
 PRODUCE_ONLY = FORGED | REWRITTEN
 DELAYS = frozenset({Fault.DELAY_REQUEST, Fault.DELAY_RESPONSE, Fault.DRIBBLE})
 LOSSES = frozenset(Fault) - PRODUCE_ONLY - DELAYS
-
-REFUSALS = (3, 5, 6, 9, 13, 19, 56, 72, 74)
-DENIALS = (6, 7, 20)
-"""With acks=all, a leader that steps down can return error 6 after appending the records."""
-DUPLICATE_SEQUENCE = 46
-UNKNOWN_PRODUCER_ID = 59
 
 
 @dataclass(kw_only=True)
@@ -160,12 +164,6 @@ def is_success(frame: bytes, version: int) -> bool:
     )
 
 
-HOST = "127.0.0.1"
-_LOGGER = logging.getLogger("spark_kafka_sink.torture")
-_CONNECT_S = 2.0
-_CALL_S = 10.0
-
-
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
     """Return the event loop of all proxies, which runs in a separate thread."""
@@ -194,9 +192,6 @@ class Encryption:
 
     to_clients: ssl.SSLContext
     to_broker: ssl.SSLContext
-
-
-_MAX_HOLD_S = 60.0
 
 
 @dataclass(slots=True)

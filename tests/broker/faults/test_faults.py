@@ -40,6 +40,9 @@ from tools.support.raw_client import (
 )
 
 NOT_LEADER = ErrorCode.not_leader_or_follower
+_PARTITION = {"partition_index": 0, "partition": 0}
+_TOPIC = {"name": "t", "topic": "t", "partitions": [_PARTITION], "partition_indexes": [0]}
+_GROUP = {"group_id": "g"}
 
 
 def produce_to(*partitions: int) -> RequestProperties:
@@ -341,9 +344,6 @@ def _by_topic(**item: Any) -> dict[str, Any]:
     return {"topics": [item]}
 
 
-_PARTITION = {"partition_index": 0, "partition": 0}
-_TOPIC = {"name": "t", "topic": "t", "partitions": [_PARTITION], "partition_indexes": [0]}
-_GROUP = {"group_id": "g"}
 REQUESTS = {
     ApiKey.PRODUCE: produce_values("t", bytes(batch(1))),
     ApiKey.METADATA: {"topics": [{"name": "t"}]},

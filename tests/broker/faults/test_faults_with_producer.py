@@ -31,40 +31,6 @@ QUICK = {
     "reconnect_backoff_max_ms": 50,
     "delivery_timeout_ms": 30_000,
 }
-
-
-def cluster(**options: object) -> EmbeddedBroker:
-    defaults: dict[str, Any] = {"nodes": 3, "topics": {"t": PARTITIONS}, "replication_factor": 3}
-    return EmbeddedBroker(**(defaults | options))
-
-
-def write(kafka: EmbeddedBroker, pause: float = 0.0, **options: object) -> DeliveryReport:
-    with session(kafka.bootstrap_servers, **(QUICK | options)) as producer:
-        append_all(producer, pause)
-        producer.flush()
-        return producer.report(TaskAttempt())
-
-
-def append_all(producer: ProducerSession, pause: float = 0.0) -> None:
-    for chunk in range(CHUNKS):
-        producer.append(numbered("t", chunk * ROWS, ROWS, PARTITIONS))
-        time.sleep(pause)
-
-
-def values(kafka: EmbeddedBroker, partition: int) -> list[int]:
-    def read(cluster: Cluster) -> list[int]:
-        log = log_in(cluster, "t", partition)
-        return [int(record.value or b"") for stored in log for record in decode_batch(stored.data)]
-
-    return kafka.run(read)
-
-
-def check(kafka: EmbeddedBroker, report: DeliveryReport) -> None:
-    assert report.persisted == report.records == CHUNKS * ROWS
-    for partition in range(PARTITIONS):
-        assert values(kafka, partition) == list(range(partition, CHUNKS * ROWS, PARTITIONS))
-
-
 RETRIABLE = (
     "UNKNOWN_TOPIC_OR_PARTITION",
     "LEADER_NOT_AVAILABLE",
@@ -109,6 +75,45 @@ TEMPORARY = (
     "produce:lag=60:next=1",
     "*:node=2:delay=30",
 )
+FATAL: dict[str, Callable[[dict[DeliveryStatus, int]], bool]] = {
+    "produce:error=TOPIC_AUTHORIZATION_FAILED": lambda s: DeliveryStatus.NOT_PERSISTED in s,
+    "produce:error=CLUSTER_AUTHORIZATION_FAILED": lambda s: DeliveryStatus.NOT_PERSISTED in s,
+    "produce:error=UNKNOWN_SERVER_ERROR": lambda s: DeliveryStatus.POSSIBLY_PERSISTED in s,
+    "produce:error=9999": lambda s: DeliveryStatus.POSSIBLY_PERSISTED in s,
+    "produce:lose-response": lambda s: DeliveryStatus.POSSIBLY_PERSISTED in s,
+}
+
+
+def cluster(**options: object) -> EmbeddedBroker:
+    defaults: dict[str, Any] = {"nodes": 3, "topics": {"t": PARTITIONS}, "replication_factor": 3}
+    return EmbeddedBroker(**(defaults | options))
+
+
+def write(kafka: EmbeddedBroker, pause: float = 0.0, **options: object) -> DeliveryReport:
+    with session(kafka.bootstrap_servers, **(QUICK | options)) as producer:
+        append_all(producer, pause)
+        producer.flush()
+        return producer.report(TaskAttempt())
+
+
+def append_all(producer: ProducerSession, pause: float = 0.0) -> None:
+    for chunk in range(CHUNKS):
+        producer.append(numbered("t", chunk * ROWS, ROWS, PARTITIONS))
+        time.sleep(pause)
+
+
+def values(kafka: EmbeddedBroker, partition: int) -> list[int]:
+    def read(cluster: Cluster) -> list[int]:
+        log = log_in(cluster, "t", partition)
+        return [int(record.value or b"") for stored in log for record in decode_batch(stored.data)]
+
+    return kafka.run(read)
+
+
+def check(kafka: EmbeddedBroker, report: DeliveryReport) -> None:
+    assert report.persisted == report.records == CHUNKS * ROWS
+    for partition in range(PARTITIONS):
+        assert values(kafka, partition) == list(range(partition, CHUNKS * ROWS, PARTITIONS))
 
 
 @pytest.mark.parametrize("fault", TEMPORARY)
@@ -180,15 +185,6 @@ def test_lost_producer_state() -> None:
     """A partition without producer state accepts the next sequence number."""
     with cluster(faults=["produce:partition=1:forget-producers:after=2:next=3"]) as kafka:
         check(kafka, write(kafka))
-
-
-FATAL: dict[str, Callable[[dict[DeliveryStatus, int]], bool]] = {
-    "produce:error=TOPIC_AUTHORIZATION_FAILED": lambda s: DeliveryStatus.NOT_PERSISTED in s,
-    "produce:error=CLUSTER_AUTHORIZATION_FAILED": lambda s: DeliveryStatus.NOT_PERSISTED in s,
-    "produce:error=UNKNOWN_SERVER_ERROR": lambda s: DeliveryStatus.POSSIBLY_PERSISTED in s,
-    "produce:error=9999": lambda s: DeliveryStatus.POSSIBLY_PERSISTED in s,
-    "produce:lose-response": lambda s: DeliveryStatus.POSSIBLY_PERSISTED in s,
-}
 
 
 @pytest.mark.parametrize("fault", FATAL)

@@ -19,6 +19,14 @@ from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient
 
 KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main"]
+OPTIONS = {
+    "--topic": "a:2",
+    "--topic-config": "a:retention.ms=60000",
+    "--transaction-version": "1",
+    "--transaction-max-timeout-ms": "5000",
+    "--default-partitions": "3",
+    "--cluster-id": "mine",
+}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -35,16 +43,6 @@ def test_the_broker_runs_until_a_signal(number: int) -> None:
             assert process.wait(60) == 0
         finally:
             process.kill()
-
-
-OPTIONS = {
-    "--topic": "a:2",
-    "--topic-config": "a:retention.ms=60000",
-    "--transaction-version": "1",
-    "--transaction-max-timeout-ms": "5000",
-    "--default-partitions": "3",
-    "--cluster-id": "mine",
-}
 
 
 def test_options_of_the_command_reach_the_broker() -> None:

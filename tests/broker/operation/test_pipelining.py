@@ -22,6 +22,11 @@ def frame(api: ApiKey, version: int, values: object) -> bytes:
     return request_frame(build(request_type(api, version), values), 1, "raw")  # type: ignore[arg-type]
 
 
+LOGIN = frame(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}) + frame(
+    ApiKey.SASL_AUTHENTICATE, 2, {"auth_bytes": plain("alice", "secret")}
+)
+
+
 def write(value: bytes) -> bytes:
     return frame(ApiKey.PRODUCE, 9, produce_values("t", batch(value=value)))
 
@@ -29,11 +34,6 @@ def write(value: bytes) -> bytes:
 def ask_versions(client: RawClient) -> None:
     client.socket.sendall(frame(ApiKey.API_VERSIONS, 3, {}))
     client.next_frame()
-
-
-LOGIN = frame(ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"}) + frame(
-    ApiKey.SASL_AUTHENTICATE, 2, {"auth_bytes": plain("alice", "secret")}
-)
 
 
 @contextmanager

@@ -39,6 +39,9 @@ class Login:
         return "PLAINTEXT" if self.ca_file is None else "SSL"
 
 
+Writer = Callable[["EmbeddedBroker", Login, str, bytes], None]
+
+
 def confluent_options(login: Login) -> dict[str, str]:
     """Return the options for librdkafka."""
     options = {"security.protocol": login.protocol}
@@ -152,8 +155,6 @@ def write_with_aiokafka(broker: EmbeddedBroker, login: Login, topic: str, value:
 
     asyncio.run(asyncio.wait_for(write(), SECONDS))
 
-
-Writer = Callable[["EmbeddedBroker", Login, str, bytes], None]
 
 WRITERS: dict[str, Writer] = {
     "librdkafka": write_with_confluent,

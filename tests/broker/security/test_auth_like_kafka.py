@@ -23,28 +23,6 @@ TRANSACTION = {"transactional_id": "x", "producer_id": 1, "producer_epoch": 0}
 NEW = {"name": "new", "num_partitions": 1, "replication_factor": 1}
 TOPICS_TO_COMMIT = [{"name": "shut", "partitions": [{"partition_index": 0, "committed_offset": 3}]}]
 TOPICS_TO_FETCH = [{"name": "shut", "partition_indexes": [0]}]
-
-
-@pytest.fixture(scope="module")
-def addresses() -> Iterator[tuple[str, str]]:
-    """Yield the addresses of both brokers."""
-    resources: tuple[dict[str, str], ...] = (
-        {"topic": "*"},
-        {"group": "*"},
-        {"transactional_id": "*"},
-        {},
-    )
-    with (
-        SecuredKafka(listeners=[Listener.SASL_PLAINTEXT]) as real,
-        EmbeddedBroker(topics={"shut": 1}, sasl={USER: PASSWORD}) as ours,
-    ):
-        with RawClient(real.bootstrap_servers) as client:
-            create(client, "shut")
-        for resource in resources:
-            ours.deny(USER, "All", **resource)
-        yield real.servers(Listener.SASL_PLAINTEXT), ours.bootstrap_servers
-
-
 REQUESTS: dict[str, tuple[ApiKey, int, dict[str, Any]]] = {
     "topics by name": (ApiKey.METADATA, 12, {"topics": [{"name": "shut"}, {"name": "none"}]}),
     "all topics": (ApiKey.METADATA, 9, {"topics": None}),
@@ -123,6 +101,26 @@ REQUESTS: dict[str, tuple[ApiKey, int, dict[str, Any]]] = {
     ),
     "cluster": (ApiKey.DESCRIBE_CLUSTER, 0, {"include_cluster_authorized_operations": True}),
 }
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Iterator[tuple[str, str]]:
+    """Yield the addresses of both brokers."""
+    resources: tuple[dict[str, str], ...] = (
+        {"topic": "*"},
+        {"group": "*"},
+        {"transactional_id": "*"},
+        {},
+    )
+    with (
+        SecuredKafka(listeners=[Listener.SASL_PLAINTEXT]) as real,
+        EmbeddedBroker(topics={"shut": 1}, sasl={USER: PASSWORD}) as ours,
+    ):
+        with RawClient(real.bootstrap_servers) as client:
+            create(client, "shut")
+        for resource in resources:
+            ours.deny(USER, "All", **resource)
+        yield real.servers(Listener.SASL_PLAINTEXT), ours.bootstrap_servers
 
 
 def comparable(response: Any) -> str:

@@ -18,6 +18,8 @@ from tests.broker.transactions.player import Player, play
 from tests.support.waiting import wait_until_equal
 from tools.support.raw_client import RawClient, batch, fetch, offsets, produce
 
+DAY_MS = 86_400_000
+
 
 @pytest.fixture
 def start_broker(tmp_path: Path) -> Callable[..., EmbeddedBroker]:
@@ -44,9 +46,6 @@ def test_producer_continues_after_its_records_are_deleted(
     with start_broker() as kafka:
         steps = "add 0\nwrite 0 v=11\nwrite 0 v=11\nend commit 0 v=4"
         assert play(kafka.bootstrap_servers, steps, player)[0] == ["0", "0 @4", "0 @5", "0"]
-
-
-DAY_MS = 86_400_000
 
 
 def test_state_of_idle_producers_is_deleted(start_broker: Callable[..., EmbeddedBroker]) -> None:

@@ -16,6 +16,10 @@ from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import RawClient, create
 
 TEXT = Path(__file__).with_name("transactions.txt").read_text(encoding="utf-8")
+MARKERS = [
+    (1, 1, "2000000008000000010c00000000000000"),
+    (3, 2, "2000000008000000000c00000000000000"),
+]
 
 
 def scenarios() -> list[object]:
@@ -35,12 +39,6 @@ def player(any_raw: RawClient, unique_topic: str) -> Player:
 @pytest.mark.parametrize("scenario", scenarios())
 def test_scenario_gives_kafkas_responses(player: Player, scenario: str) -> None:
     assert player.play(scenario) == scenario.splitlines()
-
-
-MARKERS = [
-    (1, 1, "2000000008000000010c00000000000000"),
-    (3, 2, "2000000008000000000c00000000000000"),
-]
 
 
 @pytest.mark.parametrize("append_time", [False, True])

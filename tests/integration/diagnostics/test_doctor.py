@@ -23,6 +23,11 @@ from tests.support.schema_registry import running
 
 TOPICS = {"events": 2, "small": 1, "lonely": 1, "secret": 1, "readonly": 1}
 DENIALS = ("alice:Describe:topic=secret", "alice:Write:topic=readonly", "alice:Create:topic=new")
+RECORD = json.dumps({"type": "record", "name": "Value", "fields": []})
+WIDER = RECORD.replace("[]", '[{"name": "id", "type": "string"}]')
+AVRO = {"value.format": "avro-confluent", "retries.wait.ms": "1", "max.retries": "1"}
+OK, NOTE, ERROR = Severity.OK, Severity.NOTE, Severity.ERROR
+NOT_AUTO = {"auto.register.schemas": "false"}
 
 
 @pytest.fixture(scope="module")
@@ -244,13 +249,6 @@ def test_command_exit_status_and_json(plain: EmbeddedBroker) -> None:
     assert result["findings"][-1]["step"] == "topic"
     assert result["findings"][-1]["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
     assert logging.getLogger("spark_kafka_sink").level == level
-
-
-RECORD = json.dumps({"type": "record", "name": "Value", "fields": []})
-WIDER = RECORD.replace("[]", '[{"name": "id", "type": "string"}]')
-AVRO = {"value.format": "avro-confluent", "retries.wait.ms": "1", "max.retries": "1"}
-OK, NOTE, ERROR = Severity.OK, Severity.NOTE, Severity.ERROR
-NOT_AUTO = {"auto.register.schemas": "false"}
 
 
 @pytest.mark.parametrize(

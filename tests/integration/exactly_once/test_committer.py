@@ -46,6 +46,18 @@ from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
 
 NOTHING = rows_of()
+RESUMED: dict[str, tuple[CommitStatus, CommitStatus | type[TransactionError]]] = {
+    "after fence": (CommitStatus.COMMITTED, CommitStatus.ALREADY_WRITTEN),
+    "after read": (CommitStatus.COMMITTED, TransactionError),  # It has ended the transactions.
+    "after describe": (CommitStatus.COMMITTED, FencedError),
+    "before decide": (CommitStatus.COMMITTED, FencedError),
+    "after decide": (CommitStatus.ROLLED_FORWARD, CommitStatus.COMMITTED),
+    "between two EndTxns": (CommitStatus.ROLLED_FORWARD, CommitStatus.COMMITTED),
+    "after commit": (CommitStatus.ROLLED_FORWARD, CommitStatus.COMMITTED),
+    "before done": (CommitStatus.ROLLED_FORWARD, CommitStatus.COMMITTED),
+    "after done": (CommitStatus.ALREADY_WRITTEN, CommitStatus.COMMITTED),
+}
+"""Results of another driver that runs the batch, and of the driver that pauses meanwhile."""
 
 
 def test_batch_is_visible_after_commit(query: Writes) -> None:
@@ -147,20 +159,6 @@ def test_abort_after_commit_reports_already_written(
     assert aborted.status is CommitStatus.ALREADY_WRITTEN
     assert write.committer.recover() == state
     assert write.visible() == rows_of(batch)
-
-
-RESUMED: dict[str, tuple[CommitStatus, CommitStatus | type[TransactionError]]] = {
-    "after fence": (CommitStatus.COMMITTED, CommitStatus.ALREADY_WRITTEN),
-    "after read": (CommitStatus.COMMITTED, TransactionError),  # It has ended the transactions.
-    "after describe": (CommitStatus.COMMITTED, FencedError),
-    "before decide": (CommitStatus.COMMITTED, FencedError),
-    "after decide": (CommitStatus.ROLLED_FORWARD, CommitStatus.COMMITTED),
-    "between two EndTxns": (CommitStatus.ROLLED_FORWARD, CommitStatus.COMMITTED),
-    "after commit": (CommitStatus.ROLLED_FORWARD, CommitStatus.COMMITTED),
-    "before done": (CommitStatus.ROLLED_FORWARD, CommitStatus.COMMITTED),
-    "after done": (CommitStatus.ALREADY_WRITTEN, CommitStatus.COMMITTED),
-}
-"""Results of another driver that runs the batch, and of the driver that pauses meanwhile."""
 
 
 @pytest.mark.parametrize("step", STEPS)

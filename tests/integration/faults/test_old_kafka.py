@@ -22,6 +22,7 @@ HEADERS: tuple[Headers, ...] = (
     (("trace", b"abc"),),
     (("a", b"1"), ("a", b""), ("nothing", None)),
 )
+OLD_FORMAT = {"message.format.version": "0.10.2"}
 
 
 def records(topic: str, partition: int) -> list[ForeignRecord]:
@@ -87,9 +88,6 @@ def test_every_kind_of_acknowledgement(
     produce(old_kafka.bootstrap_servers, numbered(unique_topic, 3, 1_997, 3), **options)
     await_count(old_kafka.bootstrap_servers, unique_topic, 2_000)
     assert numbers_in(old_kafka.bootstrap_servers, unique_topic) == list(range(2_000))
-
-
-OLD_FORMAT = {"message.format.version": "0.10.2"}
 
 
 @pytest.mark.parametrize(

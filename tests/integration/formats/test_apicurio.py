@@ -38,6 +38,78 @@ pytestmark = pytest.mark.deep
 DECIMAL = """syntax = "proto3"; package confluent.type;
 message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }"""
 LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
+PART = """syntax = "proto3"; package given;
+// Parts of orders
+message Part { string name = 1; int64 price = 2; }
+"""
+ORDER = """syntax = "proto3";
+package given; import "part.proto";
+option java_package = "org.given";
+message Order {
+  Total total = 2;  // declared below
+  string id = 1; reserved 5, 7 to 9;
+  repeated Part parts = 4;
+  message Total { int64 cents = 1; }
+}
+"""
+RULES = """syntax = "proto2";
+package rules; import "google/protobuf/descriptor.proto";
+message Rule {
+  optional double most = 1; optional string text = 2; repeated Rule rules = 3;
+  map<string, float> weights = 4; extensions 100 to max;
+}
+extend Rule { optional float least = 100; }
+extend google.protobuf.FieldOptions { optional Rule rule = 50001; repeated double range = 50002; }
+"""
+RULED = r"""syntax = "proto3";
+package rules; import "rules.proto";
+message Ruled {
+  string id = 1 [(rule) = { most: 1e30 text: "1e+5 \" // { \n" }];
+  string a = 2 [(rule).most = -1.7976931348623157e308, (range) = 1e16, (range) = -inf];
+  string b = 3 [(rule) = { rules: [{ [rules.least]: 3.4028235e38 }, { most: nan }, {}] }];
+  string c = 4 [(rule) = { weights { key: "e+" value: 1e20 } weights { key: "k" value: inf } }];
+}
+"""
+MONEY = 'syntax = "proto3";\npackage given;\nmessage Money { string currency = 1; }\n'
+BILL = """syntax = "proto3";
+package given; import "money.proto"; import "google/protobuf/wrappers.proto";
+message Bill { Money total = 1; google.protobuf.Int64Value number = 2; }
+"""
+ACCOUNT = 'syntax = "proto3";\npackage given; import "bill.proto";\nmessage A { Bill bill = 1; }\n'
+SHOP = """syntax = "proto3";
+package shop.v1; import "google/protobuf/timestamp.proto"; import "money.proto";
+message Sale {
+  Line first = 1;
+  Kind kind = 2;
+  given.Money total = 3;
+  google.protobuf.Timestamp at = 4;
+  message Line { string id = 1; }
+  enum Kind { A = 0; }
+}
+"""
+"""A file as people write it. `_java_text` is what Java's serializer registers of it."""
+TEXTS = {
+    "protobuf": 'syntax = "proto3";\nmessage E {\n  string id = 1;\n}\n',
+    "avro": """
+{"type": "record", "name": "E", "fields": [{"name": "id", "type": ["null", "string"]}]}
+""",
+    "json": '{"type": "object",\n "properties": {"id": {"type": "string"}}}\n\n',
+}
+"""Contents of files, with white space at their ends."""
+FOREIGN = {
+    "deep": ("", "package d; message D { string x = 1; enum K { A = 0; B = 1; } }"),
+    "mid": ("deep", 'package d; import public "deep.proto"; message M { D d = 1; }'),
+    "foreign-value": (
+        "mid",
+        (
+            'package d; import "mid.proto"; import "google/protobuf/timestamp.proto";'
+            ' option java_package = "x"; // A comment.\n'
+            "message Z { M m = 1; D d = 2; message In { map<string, D.K> k = 1; message Deep {"
+            " google.protobuf.Timestamp at = 1; oneof o { int32 a = 2; string b = 3; }"
+            " repeated D.K ks = 4 [packed = false]; } } }"
+        ),
+    ),
+}
 
 
 @pytest.fixture(scope="module", params=VERSIONS)
@@ -208,22 +280,6 @@ def test_protobuf_imports_are_registered_as_references(
     assert read_indexes((records[0].value or b"")[5:])[0] == (1, 0)
 
 
-PART = """syntax = "proto3"; package given;
-// Parts of orders
-message Part { string name = 1; int64 price = 2; }
-"""
-ORDER = """syntax = "proto3";
-package given; import "part.proto";
-option java_package = "org.given";
-message Order {
-  Total total = 2;  // declared below
-  string id = 1; reserved 5, 7 to 9;
-  repeated Part parts = 4;
-  message Total { int64 cents = 1; }
-}
-"""
-
-
 @pytest.mark.parametrize("is_registered", ["false", "true"])
 @pytest.mark.parametrize("spelling", ["given", "printed"])
 def test_registered_files_are_found_as_they_are(
@@ -259,26 +315,6 @@ def test_registered_files_are_found_as_they_are(
     assert read == {"id": "a", "total": {"cents": "3"}, "parts": [{"name": "p", "price": "2"}]}
 
 
-RULES = """syntax = "proto2";
-package rules; import "google/protobuf/descriptor.proto";
-message Rule {
-  optional double most = 1; optional string text = 2; repeated Rule rules = 3;
-  map<string, float> weights = 4; extensions 100 to max;
-}
-extend Rule { optional float least = 100; }
-extend google.protobuf.FieldOptions { optional Rule rule = 50001; repeated double range = 50002; }
-"""
-RULED = r"""syntax = "proto3";
-package rules; import "rules.proto";
-message Ruled {
-  string id = 1 [(rule) = { most: 1e30 text: "1e+5 \" // { \n" }];
-  string a = 2 [(rule).most = -1.7976931348623157e308, (range) = 1e16, (range) = -inf];
-  string b = 3 [(rule) = { rules: [{ [rules.least]: 3.4028235e38 }, { most: nan }, {}] }];
-  string c = 4 [(rule) = { weights { key: "e+" value: 1e20 } weights { key: "k" value: inf } }];
-}
-"""
-
-
 def test_values_of_options_are_printed_as_registries_read_them(
     broker: EmbeddedBroker, client: SchemaRegistryClient, tmp_path: Path
 ) -> None:
@@ -291,14 +327,6 @@ def test_values_of_options_are_printed_as_registries_read_them(
     compiled = compile_files({"rules.proto": RULES, "ruled.proto": RULED})
     *_, printed = print_files([file.SerializeToString() for file in compiled.values()])
     assert client.get_latest_version("rules-value").schema.schema_str == printed
-
-
-MONEY = 'syntax = "proto3";\npackage given;\nmessage Money { string currency = 1; }\n'
-BILL = """syntax = "proto3";
-package given; import "money.proto"; import "google/protobuf/wrappers.proto";
-message Bill { Money total = 1; google.protobuf.Int64Value number = 2; }
-"""
-ACCOUNT = 'syntax = "proto3";\npackage given; import "bill.proto";\nmessage A { Bill bill = 1; }\n'
 
 
 @pytest.mark.parametrize("is_registered", ["false", "true"])
@@ -346,20 +374,6 @@ def test_files_are_found_with_the_references_of_other_tools(
     (tmp_path / "money.proto").write_text(MONEY.replace("}", "int64 units = 2; }"))
     with pytest.raises(SchemaRegistryError, match=r"cannot find the (import|schema)"):
         write_rows(broker, columns, [row], **(options | {"auto.register.schemas": "false"}))
-
-
-SHOP = """syntax = "proto3";
-package shop.v1; import "google/protobuf/timestamp.proto"; import "money.proto";
-message Sale {
-  Line first = 1;
-  Kind kind = 2;
-  given.Money total = 3;
-  google.protobuf.Timestamp at = 4;
-  message Line { string id = 1; }
-  enum Kind { A = 0; }
-}
-"""
-"""A file as people write it. `_java_text` is what Java's serializer registers of it."""
 
 
 def _java_text(text: str) -> str:
@@ -444,16 +458,6 @@ def _write_next_version(
     return decoded(client, broker, topic, "shop.v1.Sale")
 
 
-TEXTS = {
-    "protobuf": 'syntax = "proto3";\nmessage E {\n  string id = 1;\n}\n',
-    "avro": """
-{"type": "record", "name": "E", "fields": [{"name": "id", "type": ["null", "string"]}]}
-""",
-    "json": '{"type": "object",\n "properties": {"id": {"type": "string"}}}\n\n',
-}
-"""Contents of files, with white space at their ends."""
-
-
 @pytest.mark.parametrize("is_registered", ["false", "true"])
 @pytest.mark.parametrize("format_", TEXTS)
 def test_registered_texts_are_found_as_they_are(
@@ -466,22 +470,6 @@ def test_registered_texts_are_found_as_they_are(
     (record,) = broker.records(topic)
     assert int.from_bytes((record.value or b"")[1:5]) == expected
     assert client.get_versions(f"{topic}-value") == [1]
-
-
-FOREIGN = {
-    "deep": ("", "package d; message D { string x = 1; enum K { A = 0; B = 1; } }"),
-    "mid": ("deep", 'package d; import public "deep.proto"; message M { D d = 1; }'),
-    "foreign-value": (
-        "mid",
-        (
-            'package d; import "mid.proto"; import "google/protobuf/timestamp.proto";'
-            ' option java_package = "x"; // A comment.\n'
-            "message Z { M m = 1; D d = 2; message In { map<string, D.K> k = 1; message Deep {"
-            " google.protobuf.Timestamp at = 1; oneof o { int32 a = 2; string b = 3; }"
-            " repeated D.K ks = 4 [packed = false]; } } }"
-        ),
-    ),
-}
 
 
 def test_protobuf_text_of_another_client(

@@ -29,6 +29,23 @@ from tests.support.schema_registry import SmallRegistry
 ORDER = StructType([StructField("id", StringType()), StructField("n", LongType())])
 ROWS: list[dict[str, Any]] = [{"id": "a", "n": 7}, {"id": None, "n": None}]
 PROTOBUF = {"value.format": "protobuf-confluent"}
+BASE = 'syntax = "proto3"; package b; message Unused { int32 x = 1; }'
+MAIN = """syntax = "proto3"; package m; import "base.proto"; import "google/type/date.proto";
+message First { b.Unused of = 1; google.type.Date day = 2; }
+message Order { int64 n = 4; string id = 2; }"""
+OTHER_RELEASES = {
+    "google/protobuf/timestamp.proto": "package google.protobuf; "
+    "message Timestamp { int64 seconds = 1; int32 nanos = 2; }",
+    "google/api/field_behavior.proto": "package google.api; "
+    'import "google/protobuf/descriptor.proto"; enum FieldBehavior { UNSPECIFIED = 0; } '
+    "extend google.protobuf.FieldOptions { repeated FieldBehavior field_behavior = 1052; }",
+}
+LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
+PART = 'syntax = "proto3"; package q; message Part { string z = 1; }'
+WHOLE = """syntax = "proto3"; package q; import "part.proto";
+message First {} message Whole { optional string x = 1; map<string, Part> parts = 2; }"""
+PARTS = MapType(StringType(), StructType([StructField("z", StringType())]))
+WHOLES = StructType([StructField("x", StringType()), StructField("parts", PARTS)])
 
 
 def payloads(broker: EmbeddedBroker) -> list[bytes]:
@@ -44,12 +61,6 @@ def test_derived_message_is_registered(broker: EmbeddedBroker, registry: SmallRe
     assert [value[:6] for value in values] == [b"\0\0\0\0\1\0"] * 2
     decoded = [kind.FromString(value[6:]) for value in values]
     assert [(order.id, order.n) for order in decoded] == [("a", 7), ("", 0)]
-
-
-BASE = 'syntax = "proto3"; package b; message Unused { int32 x = 1; }'
-MAIN = """syntax = "proto3"; package m; import "base.proto"; import "google/type/date.proto";
-message First { b.Unused of = 1; google.type.Date day = 2; }
-message Order { int64 n = 4; string id = 2; }"""
 
 
 @pytest.mark.parametrize("form", ["text", "descriptor"])
@@ -137,15 +148,6 @@ def test_registered_schema_with_built_in_imports(
     )
     value = records[0].value
     assert value["id"] == "a" if message == "m.Order" else value["day"]["year"] == 2020
-
-
-OTHER_RELEASES = {
-    "google/protobuf/timestamp.proto": "package google.protobuf; "
-    "message Timestamp { int64 seconds = 1; int32 nanos = 2; }",
-    "google/api/field_behavior.proto": "package google.api; "
-    'import "google/protobuf/descriptor.proto"; enum FieldBehavior { UNSPECIFIED = 0; } '
-    "extend google.protobuf.FieldOptions { repeated FieldBehavior field_behavior = 1052; }",
-}
 
 
 @pytest.mark.parametrize("is_registered", ["false", "true"])
@@ -291,21 +293,11 @@ def test_reason_of_a_rejected_file(
     assert next(rejections, None) is None
 
 
-LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
-
-
 def test_error_of_a_registered_text(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     registry.put("events-value", "message Value { string id }", "PROTOBUF")
     options = {**PROTOBUF, **LATEST, "schema.registry.url": registry.url}
     with pytest.raises(SchemaRegistryError, match=r"subject events-value: protoc .*:1:17: "):
         write_rows(broker, ORDER, ROWS, **options)
-
-
-PART = 'syntax = "proto3"; package q; message Part { string z = 1; }'
-WHOLE = """syntax = "proto3"; package q; import "part.proto";
-message First {} message Whole { optional string x = 1; map<string, Part> parts = 2; }"""
-PARTS = MapType(StringType(), StructType([StructField("z", StringType())]))
-WHOLES = StructType([StructField("x", StringType()), StructField("parts", PARTS)])
 
 
 def as_karapace(text: str) -> str:

@@ -27,6 +27,31 @@ ORDER = StructType([StructField("id", StringType()), StructField("price", Double
 ROWS: list[dict[str, Any]] = [{"id": "a", "price": 1.5}, {"id": None, "price": None}]
 AVRO = {"value.format": "avro-confluent", "retries.wait.ms": "1", "retries.max.wait.ms": "2"}
 NOT_NULL = StructType([StructField("id", StringType(), nullable=False)])
+ORDER_RECORD = (
+    '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": ["null", "string"]}, '
+    '{"name": "price", "type": ["null", "double"]}]}'
+)
+LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
+RECORD = json.dumps(
+    {
+        "type": "record",
+        "name": "Value",
+        "fields": [
+            {"name": "id", "type": ["null", "string"]},
+            {"name": "price", "type": ["null", "double"]},
+        ],
+    }
+)
+BASIC = "Basic bWU6cHctMQ=="
+TEXT_PRICE = json.dumps(
+    {"type": "record", "name": "Value", "fields": [{"name": "price", "type": "string"}]}
+)
+JSON_SCHEMA = {
+    "type": "object",
+    "properties": {"id": {"type": "string"}, "price": {"type": "number"}},
+    "required": ["id"],
+    "additionalProperties": False,
+}
 
 
 def write(
@@ -94,12 +119,6 @@ def test_subjects_contain_the_full_name_of_the_record(
     names = {"value.schema.name": "Order", "value.schema.namespace": "com.example"}
     write(broker, registry, **names, **{"value.subject.name.strategy": strategy})
     assert list(registry.subjects) == [subject]
-
-
-ORDER_RECORD = (
-    '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": ["null", "string"]}, '
-    '{"name": "price", "type": ["null", "double"]}]}'
-)
 
 
 @pytest.mark.parametrize("strategy", ["RecordNameStrategy", "TopicRecordNameStrategy"])
@@ -202,26 +221,11 @@ def test_latest_version_determines_order_and_types(
     assert not any("POST" in request for request in registry.requests[:1])
 
 
-LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
-
-
 def test_schema_id(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
     registry.put("other", '"string"')
     number = registry.put("events-value", RECORD)
     write(broker, registry, **{"auto.register.schemas": "false", "use.schema.id": str(number)})
     assert [value[:5] for value in values(broker)] == [b"\0\0\0\0\2"] * 2
-
-
-RECORD = json.dumps(
-    {
-        "type": "record",
-        "name": "Value",
-        "fields": [
-            {"name": "id", "type": ["null", "string"]},
-            {"name": "price", "type": ["null", "double"]},
-        ],
-    }
-)
 
 
 def test_without_auto_registration(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
@@ -332,9 +336,6 @@ def test_schema_of_another_type_is_rejected(
 ) -> None:
     registry.put("events-value", "{}", "JSON")
     assert "has type JSON" in error_of(broker, registry, **LATEST)
-
-
-BASIC = "Basic bWU6cHctMQ=="
 
 
 def test_basic_authentication(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
@@ -481,11 +482,6 @@ def test_no_schema_is_registered_if_another_one_fails(
     assert registry.subjects == {"events-value": [1]}
 
 
-TEXT_PRICE = json.dumps(
-    {"type": "record", "name": "Value", "fields": [{"name": "price", "type": "string"}]}
-)
-
-
 def test_registry_in_memory(broker: EmbeddedBroker) -> None:
     options = {"value.format": "avro-confluent", "schema.registry.url": "mock://shared"}
     write_rows(broker, ORDER, ROWS, dryRun="true", **options)
@@ -496,14 +492,6 @@ def test_registry_in_memory(broker: EmbeddedBroker) -> None:
     write_rows(broker, ORDER, ROWS[:1], **options, **{"auto.register.schemas": "false"})
     with pytest.raises(SchemaRegistryError, match="404"):
         write_rows(broker, NOT_NULL, ROWS[:1], **options, **{"auto.register.schemas": "false"})
-
-
-JSON_SCHEMA = {
-    "type": "object",
-    "properties": {"id": {"type": "string"}, "price": {"type": "number"}},
-    "required": ["id"],
-    "additionalProperties": False,
-}
 
 
 def test_json_schema(broker: EmbeddedBroker, registry: SmallRegistry) -> None:

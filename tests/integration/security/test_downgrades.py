@@ -33,6 +33,7 @@ NO_PASSWORD_SENT = tuple(name for name in ALICE_LOGINS if name != "PLAIN")
 HANDSHAKES = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 ALERT, HANDSHAKE, CHANGE_CIPHER_SPEC = 21, 22, 20
 TLS_1_1, TLS_1_2, TLS_1_3 = b"\x03\x02", b"\x03\x03", b"\x03\x04"
+SECURE = ClientConfig("TLS", Listener.SSL, TRUST)
 
 
 def failed_write(
@@ -153,9 +154,6 @@ def test_tls_is_stripped(kafka: SecuredKafka, topic: str, mechanism: str) -> Non
         error = failed_write(kafka, address, topic, client)
     assert "security.protocol" in str(error)
     assert record_types(bytes(captured.data)) <= {HANDSHAKE, ALERT}
-
-
-SECURE = ClientConfig("TLS", Listener.SSL, TRUST)
 
 
 def test_server_hello_is_changed_to_tls_1_1(kafka: SecuredKafka, topic: str) -> None:

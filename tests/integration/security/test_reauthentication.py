@@ -23,6 +23,12 @@ from tests.support.security.users import User
 
 SESSIONS = 2.5
 """Duration of a write in authenticated sessions of the broker."""
+WITHOUT_ACKS = {"acks": "0", "enable.idempotence": "false"}
+LOGINS_WITHOUT_ACKS = {
+    **{name: {**ALICE_LOGINS[name], **WITHOUT_ACKS} for name in ("PLAIN", "SCRAM-SHA-512")},
+    # The socket buffer is nearly always full, so a login must wait until all bytes are sent.
+    "OAUTHBEARER": {**ALICE_LOGINS["OAUTHBEARER"], **WITHOUT_ACKS, "send.buffer.bytes": "4096"},
+}
 
 
 def _write_concurrently(
@@ -44,14 +50,6 @@ def _write_concurrently(
 def test_reauthentication_under_load(kafka: SecuredKafka, unique_topic: str) -> None:
     for topic, report in _write_concurrently(kafka, unique_topic, ALICE_LOGINS).items():
         assert numbers(kafka, topic) == list(range(report.records)), topic
-
-
-WITHOUT_ACKS = {"acks": "0", "enable.idempotence": "false"}
-LOGINS_WITHOUT_ACKS = {
-    **{name: {**ALICE_LOGINS[name], **WITHOUT_ACKS} for name in ("PLAIN", "SCRAM-SHA-512")},
-    # The socket buffer is nearly always full, so a login must wait until all bytes are sent.
-    "OAUTHBEARER": {**ALICE_LOGINS["OAUTHBEARER"], **WITHOUT_ACKS, "send.buffer.bytes": "4096"},
-}
 
 
 def test_reauthentication_with_acks_0(kafka: SecuredKafka, unique_topic: str) -> None:

@@ -10,6 +10,22 @@ from spark_kafka_sink import ConfigError, EmbeddedBroker, assert_written
 from tests.spark.support.append import append
 from tests.support.python import run_python
 
+TEST = """
+from spark_kafka_sink import EmbeddedBroker, assert_written
+from tests.spark.support.append import append
+
+class Frame:  # as much of a DataFrame as is used
+    columns = ["key", "value"]
+    dtypes = [("key", "string"), ("value", "string")]
+    sparkSession = None
+    def select(self, *names): return self
+    def collect(self): return [{"key": "bob", "value": "v"}]
+
+def test_mine():
+    with EmbeddedBroker(topics={"events": 1}) as broker:
+        assert_written(Frame(), broker, "events")
+"""
+
 
 def test_compare_records_with_a_frame(spark: SparkSession, embedded_broker: EmbeddedBroker) -> None:
     embedded_broker.create_topic("asserted", 2)
@@ -43,23 +59,6 @@ def test_frame_without_comparable_columns(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         assert_written(spark.createDataFrame([], schema), embedded_broker, "asserted")
-
-
-TEST = """
-from spark_kafka_sink import EmbeddedBroker, assert_written
-from tests.spark.support.append import append
-
-class Frame:  # as much of a DataFrame as is used
-    columns = ["key", "value"]
-    dtypes = [("key", "string"), ("value", "string")]
-    sparkSession = None
-    def select(self, *names): return self
-    def collect(self): return [{"key": "bob", "value": "v"}]
-
-def test_mine():
-    with EmbeddedBroker(topics={"events": 1}) as broker:
-        assert_written(Frame(), broker, "events")
-"""
 
 
 def test_traceback_shows_only_the_test(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "5",
 }
+_SLEEP = "substring(java_method('java.lang.Thread', 'sleep', {}L), 1, 0)"
 
 
 def main(folder: Path, kind: str, options: dict[str, str]) -> None:
@@ -85,9 +86,6 @@ def _write_all(master: str, victim: str, folder: Path, options: dict[str, str]) 
     spark.stop()
     with pytest.raises(ReportError, match=r"spark\.stop"):
         last_report()
-
-
-_SLEEP = "substring(java_method('java.lang.Thread', 'sleep', {}L), 1, 0)"
 
 
 def _slow_first_task(spark: SparkSession) -> DataFrame:

@@ -10,6 +10,7 @@ HEADERS = "headers array<struct<key:string,value:binary>>"
 KEYS = [None, "", "a", "key", "N14228", "Grüße", "键", "k" * 200]
 _OLD = datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)
 _NUMBERS = range(200)
+_SHORT = {"kafka.max.block.ms": "2000"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +173,6 @@ ACCEPTED = (
         },
     ),
 )
-
-_SHORT = {"kafka.max.block.ms": "2000"}
 
 FAILING = (
     Scenario(

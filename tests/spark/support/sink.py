@@ -41,6 +41,14 @@ RECORD_SCHEMA = (
     "partition int, offset bigint, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
 )
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +120,6 @@ def local_frame(spark: SparkSession, schema: str, rows: Sequence[tuple[Any, ...]
         for location, field in enumerate(parsed.fields)
     ]
     return spark.createDataFrame(pa.Table.from_arrays(columns, schema=arrow), parsed)
-
-
-_ARROW_TYPES: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-}
 
 
 def _arrow_type(kind: DataType) -> pa.DataType:

@@ -58,15 +58,6 @@ def _write_empty(w: Write, options: dict[str, str]) -> None:
     assert (report.status, report.persisted) == (WriteStatus.SUCCEEDED, 0)
 
 
-def _save(w: Write, frame: DataFrame) -> None:
-    frame.write.format(OURS).mode("append").options(**w.options).save()
-
-
-def _value_table(w: Write) -> Write:
-    """Create a table with the column `value` and without options."""
-    return w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod")
-
-
 WRITES = (
     WriteMethod("write", _write),
     WriteMethod("write-in-threads", _write_in_threads),
@@ -89,6 +80,16 @@ WRITES = (
         "write-a-stream", lambda w: write(w.rate(), w.options), error="the DataFrame is a stream"
     ),
 )
+
+
+def _save(w: Write, frame: DataFrame) -> None:
+    frame.write.format(OURS).mode("append").options(**w.options).save()
+
+
+def _value_table(w: Write) -> Write:
+    """Create a table with the column `value` and without options."""
+    return w.sql("CREATE TABLE {t} (value STRING) USING kafkaprod")
+
 
 BATCH = (
     *WRITES,

@@ -15,6 +15,12 @@ from tests.spark.write_methods.write_method import ROWS, WAIT_S, Write, WriteMet
 
 IDENTIFIES_RUNS = pyspark.__version__ >= "4.2"
 """False if foreachBatch with Spark Connect has the session of the user (before SPARK-44462)."""
+_TRIGGERS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "processing-time": {"processingTime": "100 milliseconds"},
+    "once": {"once": True},
+    "available-now": {"availableNow": True},
+}
 
 
 def run_to_the_end(query: StreamingQuery) -> None:
@@ -137,13 +143,6 @@ def _write_each_batch(write: Write, function: Callable[[DataFrame, int], None]) 
     stream = write.files().writeStream.foreachBatch(function).trigger(availableNow=True)
     run_to_the_end(stream.option("checkpointLocation", str(write.folder / "checkpoint")).start())
 
-
-_TRIGGERS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "processing-time": {"processingTime": "100 milliseconds"},
-    "once": {"once": True},
-    "available-now": {"availableNow": True},
-}
 
 STREAMS = (
     *(

@@ -14,6 +14,8 @@ from tests.support.security.users import User, password
 
 _SECURITY = "org.apache.kafka.common.security"
 _OAUTH = f"{_SECURITY}.oauthbearer"
+TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "{tls}/trust.pem"}
+PEM_KEYS = {"ssl.keystore.type": "PEM"}
 
 
 class Secured(Protocol):
@@ -49,91 +51,6 @@ class ClientConfig:
     def spark_options(self, kafka: Secured) -> dict[str, str]:
         """Return the options for `df.write`, with the prefix `kafka.`."""
         return {f"kafka.{name}": value for name, value in self.java_options(kafka).items()}
-
-
-def broker_options(kafka: Secured, listener: Listener) -> dict[str, str]:
-    """Return the options of any client for the address and the protocol of a listener."""
-    return {"bootstrap.servers": kafka.servers(listener), "security.protocol": listener.protocol}
-
-
-TRUST = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "{tls}/trust.pem"}
-PEM_KEYS = {"ssl.keystore.type": "PEM"}
-
-
-def jaas(module: str, **options: str) -> str:
-    """Return a value for sasl.jaas.config."""
-    assignments = " ".join(f'{name}="{value}"' for name, value in options.items())
-    return f"{module} required {assignments};"
-
-
-def password_options(mechanism: str, user: str, secret: str | None = None) -> dict[str, str]:
-    """Return the options for PLAIN or SCRAM."""
-    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
-    secret = password(user) if secret is None else secret
-    login = jaas(f"{_SECURITY}.{module}", username=user, password=secret)
-    return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
-
-
-def librdkafka_password(mechanism: str, user: str, secret: str | None = None) -> dict[str, str]:
-    """Return the options of confluent-kafka for PLAIN or SCRAM."""
-    secret = password(user) if secret is None else secret
-    return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": secret}
-
-
-def credentials_options(
-    user: str, url: str = "{token_url}", trust: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Return the options for OAUTHBEARER with a client ID and secret (KIP-768).
-
-    `trust`: JAAS options for an https issuer.
-    """
-    login_options = {
-        "clientId": user,
-        "clientSecret": password(user),
-        "scope": "kafka",
-        **(trust or {}),
-    }
-    login = jaas(f"{_OAUTH}.OAuthBearerLoginModule", **login_options)
-    handler = f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler"
-    return {
-        "sasl.mechanism": "OAUTHBEARER",
-        "sasl.jaas.config": login,
-        "sasl.login.callback.handler.class": handler,
-        "sasl.oauthbearer.token.endpoint.url": url,
-    }
-
-
-def keytab_options(user: str, keytab: str = "{keytab}") -> dict[str, str]:
-    """Return the options for GSSAPI with a keytab."""
-    login = (
-        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
-        f'keyTab="{keytab}" principal="{user}@{REALM}";'
-    )
-    return {
-        "sasl.mechanism": "GSSAPI",
-        "sasl.jaas.config": login,
-        "sasl.kerberos.service.name": SERVICE,
-    }
-
-
-ALICE_LOGINS = {
-    **{
-        name: password_options(name, User.ALICE)
-        for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-    },
-    "OAUTHBEARER": credentials_options(User.ALICE),
-    "GSSAPI": keytab_options(User.ALICE),
-}
-"""Login options of ALICE for each SASL mechanism."""
-
-
-def _sasl_clients() -> tuple[ClientConfig, ...]:
-    """Return a configuration for each mechanism, with and without TLS."""
-    return tuple(
-        ClientConfig(f"{listener.name} {mechanism}", listener, {**trust, **options})
-        for listener, trust in ((Listener.SASL_PLAINTEXT, {}), (Listener.SASL_SSL, TRUST))
-        for mechanism, options in ALICE_LOGINS.items()
-    )
 
 
 _TLS = (
@@ -252,11 +169,6 @@ _CLIENT_CERTIFICATES = (
         },
     ),
 )
-_HTTPS_ISSUER = ClientConfig(
-    "SASL_SSL, https issuer",
-    Listener.SASL_SSL,
-    {**TRUST, **credentials_options(User.ALICE.value, "{https_token_url}", TRUST)},
-)
 _NOT_IN_JVM = (
     ClientConfig(
         "SASL_SSL, user name and password as options",
@@ -270,5 +182,94 @@ _NOT_IN_JVM = (
         jvm=False,
     ),
 )
+
+
+def broker_options(kafka: Secured, listener: Listener) -> dict[str, str]:
+    """Return the options of any client for the address and the protocol of a listener."""
+    return {"bootstrap.servers": kafka.servers(listener), "security.protocol": listener.protocol}
+
+
+def jaas(module: str, **options: str) -> str:
+    """Return a value for sasl.jaas.config."""
+    assignments = " ".join(f'{name}="{value}"' for name, value in options.items())
+    return f"{module} required {assignments};"
+
+
+def password_options(mechanism: str, user: str, secret: str | None = None) -> dict[str, str]:
+    """Return the options for PLAIN or SCRAM."""
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    secret = password(user) if secret is None else secret
+    login = jaas(f"{_SECURITY}.{module}", username=user, password=secret)
+    return {"sasl.mechanism": mechanism, "sasl.jaas.config": login}
+
+
+def librdkafka_password(mechanism: str, user: str, secret: str | None = None) -> dict[str, str]:
+    """Return the options of confluent-kafka for PLAIN or SCRAM."""
+    secret = password(user) if secret is None else secret
+    return {"sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": secret}
+
+
+def credentials_options(
+    user: str, url: str = "{token_url}", trust: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the options for OAUTHBEARER with a client ID and secret (KIP-768).
+
+    `trust`: JAAS options for an https issuer.
+    """
+    login_options = {
+        "clientId": user,
+        "clientSecret": password(user),
+        "scope": "kafka",
+        **(trust or {}),
+    }
+    login = jaas(f"{_OAUTH}.OAuthBearerLoginModule", **login_options)
+    handler = f"{_OAUTH}.secured.OAuthBearerLoginCallbackHandler"
+    return {
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": login,
+        "sasl.login.callback.handler.class": handler,
+        "sasl.oauthbearer.token.endpoint.url": url,
+    }
+
+
+_HTTPS_ISSUER = ClientConfig(
+    "SASL_SSL, https issuer",
+    Listener.SASL_SSL,
+    {**TRUST, **credentials_options(User.ALICE.value, "{https_token_url}", TRUST)},
+)
+
+
+def keytab_options(user: str, keytab: str = "{keytab}") -> dict[str, str]:
+    """Return the options for GSSAPI with a keytab."""
+    login = (
+        "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+        f'keyTab="{keytab}" principal="{user}@{REALM}";'
+    )
+    return {
+        "sasl.mechanism": "GSSAPI",
+        "sasl.jaas.config": login,
+        "sasl.kerberos.service.name": SERVICE,
+    }
+
+
+ALICE_LOGINS = {
+    **{
+        name: password_options(name, User.ALICE)
+        for name in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    },
+    "OAUTHBEARER": credentials_options(User.ALICE),
+    "GSSAPI": keytab_options(User.ALICE),
+}
+"""Login options of ALICE for each SASL mechanism."""
+
+
+def _sasl_clients() -> tuple[ClientConfig, ...]:
+    """Return a configuration for each mechanism, with and without TLS."""
+    return tuple(
+        ClientConfig(f"{listener.name} {mechanism}", listener, {**trust, **options})
+        for listener, trust in ((Listener.SASL_PLAINTEXT, {}), (Listener.SASL_SSL, TRUST))
+        for mechanism, options in ALICE_LOGINS.items()
+    )
+
 
 CLIENT_CONFIGS = (*_TLS, *_CLIENT_CERTIFICATES, *_sasl_clients(), _HTTPS_ISSUER, *_NOT_IN_JVM)

@@ -51,32 +51,6 @@ def _tls(name: str, listener: Listener, options: Mapping[str, str], *expected: s
     return FailureCase(name, listener, options, TlsError, expected)
 
 
-def _unreadable(name: str, options: Mapping[str, str], *expected: str) -> FailureCase:
-    """Return a case that fails before the client connects."""
-    return FailureCase(name, Listener.MTLS, options, ConfigError, expected)
-
-
-def _login(
-    name: str, listener: Listener, options: Mapping[str, str], *expected: str
-) -> FailureCase:
-    return FailureCase(name, listener, {**TRUST, **options}, AuthenticationError, expected)
-
-
-def _mismatch(protocol: str, listener: Listener, suggested: str = "") -> FailureCase:
-    """Return a case in which the error suggests a protocol, by default the listener's."""
-    options = TRUST if protocol.endswith("SSL") else {}
-    if protocol.startswith("SASL"):
-        options = {**options, **password_options("PLAIN", User.ALICE)}
-    return FailureCase(
-        f"{protocol} to {listener.name}",
-        listener,
-        options,
-        KafkaProdError,
-        ("security.protocol", suggested or listener.protocol),
-        protocol=protocol,
-    )
-
-
 CERTIFICATES = (
     _tls("expired", Listener.EXPIRED, TRUST, "expired"),
     _tls(
@@ -108,6 +82,13 @@ CERTIFICATES = (
         "ssl.enabled.protocols",
     ),
 )
+
+
+def _unreadable(name: str, options: Mapping[str, str], *expected: str) -> FailureCase:
+    """Return a case that fails before the client connects."""
+    return FailureCase(name, Listener.MTLS, options, ConfigError, expected)
+
+
 STORES = (
     _unreadable(
         "wrong key password",
@@ -126,6 +107,14 @@ STORES = (
         "nowhere.pem",
     ),
 )
+
+
+def _login(
+    name: str, listener: Listener, options: Mapping[str, str], *expected: str
+) -> FailureCase:
+    return FailureCase(name, listener, {**TRUST, **options}, AuthenticationError, expected)
+
+
 LOGINS = (
     *(
         _login(
@@ -172,6 +161,23 @@ LOGINS = (
         "nobody",
     ),
 )
+
+
+def _mismatch(protocol: str, listener: Listener, suggested: str = "") -> FailureCase:
+    """Return a case in which the error suggests a protocol, by default the listener's."""
+    options = TRUST if protocol.endswith("SSL") else {}
+    if protocol.startswith("SASL"):
+        options = {**options, **password_options("PLAIN", User.ALICE)}
+    return FailureCase(
+        f"{protocol} to {listener.name}",
+        listener,
+        options,
+        KafkaProdError,
+        ("security.protocol", suggested or listener.protocol),
+        protocol=protocol,
+    )
+
+
 MISMATCHES = (
     _mismatch("PLAINTEXT", Listener.SSL),
     _mismatch("PLAINTEXT", Listener.SASL_PLAINTEXT),

@@ -28,6 +28,16 @@ _WAIT_S = 60
 SCRAM_ITERATIONS = 4096
 DENIED = "denied-"
 """Prefix of topics to which CAROL is denied access."""
+_NO_FILTER: Any = None
+_ANY = AclBindingFilter(
+    ResourceType.ANY,
+    _NO_FILTER,
+    ResourcePatternType.ANY,
+    _NO_FILTER,
+    _NO_FILTER,
+    AclOperation.ANY,
+    AclPermissionType.ANY,
+)
 
 
 class User(StrEnum):
@@ -98,18 +108,6 @@ def set_scram_password(client: AdminClient, user: str, secret: str) -> None:
         )
         for changed in client.alter_user_scram_credentials([change]).values():
             changed.result(_WAIT_S)
-
-
-_NO_FILTER: Any = None
-_ANY = AclBindingFilter(
-    ResourceType.ANY,
-    _NO_FILTER,
-    ResourcePatternType.ANY,
-    _NO_FILTER,
-    _NO_FILTER,
-    AclOperation.ANY,
-    AclPermissionType.ANY,
-)
 
 
 def _allow(user: User, kind: ResourceType, operation: AclOperation) -> AclBinding:

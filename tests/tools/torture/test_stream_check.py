@@ -17,15 +17,13 @@ SOURCE = Source(
     dead=frozenset({4}),
 )
 DEAD = [Found(0, 0, 4)]
+CORRECT = (0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11)
 
 
 def _topic(*numbers: int) -> list[Found]:
     return [
         Found(SOURCE.place(number), location, number) for location, number in enumerate(numbers)
     ]
-
-
-CORRECT = (0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11)
 
 
 def test_correct_topic_is_accepted() -> None:

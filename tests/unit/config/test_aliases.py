@@ -26,15 +26,6 @@ from tests.unit.config.parsing import MINIMAL, failure
 
 HERE = Path(__file__).parent
 SERVERS = "kafka.bootstrap.servers"
-
-
-def table(name: str) -> dict[str, dict[str, str]]:
-    with (HERE / name).open() as lines:
-        return {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
-
-
-LIBRDKAFKA = table("librdkafka_config.tsv")
-JAVA = table("java_producer_config.tsv")
 VALUES = {
     "compression.codec": "lz4",
     "compression.type": "lz4",
@@ -54,6 +45,32 @@ VALUES = {
     "enable.gapless.guarantee": "true",
 }
 """Allowed values of options that do not accept 5."""
+KNOWN = sorted(
+    option_names.PRODUCER_NAMES
+    | ALIASES.keys()
+    | option_names.IGNORED_PRODUCER_KEYS
+    | SECURITY_NAMES
+    | SECURITY_ALIASES.keys()
+    | IGNORED_SECURITY_KEYS
+)
+SPECIAL: list[tuple[str, str, str, Any]] = [
+    ("message.timeout.ms", "0", "delivery_timeout_ms", 2**31 - 1),
+    ("queue.buffering.max.kbytes", "65536", "buffer_memory", 2**26),
+    ("socket.send.buffer.bytes", "0", "send_buffer_bytes", -1),
+    ("socket.receive.buffer.bytes", "0", "receive_buffer_bytes", -1),
+    ("topic.metadata.refresh.interval.ms", "-1", "metadata_max_age_ms", 2**31 - 1),
+    ("request.required.acks", "-1", "acks", Acks.ALL),
+    ("compression.codec", "zstd", "compression_type", Codec.ZSTD),
+]
+
+
+def table(name: str) -> dict[str, dict[str, str]]:
+    with (HERE / name).open() as lines:
+        return {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
+
+
+LIBRDKAFKA = table("librdkafka_config.tsv")
+JAVA = table("java_producer_config.tsv")
 
 
 def parse(**options: str) -> ProducerConfig:
@@ -136,16 +153,6 @@ def test_aliases_have_no_second_meaning() -> None:
     assert {alias.option for alias in ALIASES.values()} <= option_names.PRODUCER_NAMES
 
 
-KNOWN = sorted(
-    option_names.PRODUCER_NAMES
-    | ALIASES.keys()
-    | option_names.IGNORED_PRODUCER_KEYS
-    | SECURITY_NAMES
-    | SECURITY_ALIASES.keys()
-    | IGNORED_SECURITY_KEYS
-)
-
-
 @pytest.mark.parametrize("name", KNOWN)
 def test_misspelled_name_is_never_accepted_as_another_option(name: str) -> None:
     for place in range(len(name)):
@@ -174,17 +181,6 @@ def test_misspelled_name_is_never_accepted_as_another_option(name: str) -> None:
 )
 def test_hint_is_right_or_missing(name: str, meant: str | None) -> None:
     assert hint(f"kafka.{name}") == meant
-
-
-SPECIAL: list[tuple[str, str, str, Any]] = [
-    ("message.timeout.ms", "0", "delivery_timeout_ms", 2**31 - 1),
-    ("queue.buffering.max.kbytes", "65536", "buffer_memory", 2**26),
-    ("socket.send.buffer.bytes", "0", "send_buffer_bytes", -1),
-    ("socket.receive.buffer.bytes", "0", "receive_buffer_bytes", -1),
-    ("topic.metadata.refresh.interval.ms", "-1", "metadata_max_age_ms", 2**31 - 1),
-    ("request.required.acks", "-1", "acks", Acks.ALL),
-    ("compression.codec", "zstd", "compression_type", Codec.ZSTD),
-]
 
 
 @pytest.mark.parametrize(("name", "value", "field", "expected"), SPECIAL)

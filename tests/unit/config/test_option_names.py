@@ -16,6 +16,11 @@ from spark_kafka_sink.config.security.security_names import (
 from spark_kafka_sink.config.sink_config import SinkConfig
 from tests.unit.config.parsing import MINIMAL, failure
 
+OPTIONS = [
+    *(f"kafka.{name}" for name in option_names.PRODUCER_NAMES | SECURITY_NAMES),
+    *option_names.SINK_NAMES.values(),
+]
+
 
 @pytest.mark.parametrize(
     ("name", "meant"),
@@ -38,12 +43,6 @@ def test_typo_has_a_suggestion(name: str, meant: str) -> None:
     text = failure({name: "x"})
     assert name.lower() in text
     assert text.endswith(f"Did you mean {meant}?")
-
-
-OPTIONS = [
-    *(f"kafka.{name}" for name in option_names.PRODUCER_NAMES | SECURITY_NAMES),
-    *option_names.SINK_NAMES.values(),
-]
 
 
 def typos(option: str) -> Iterator[str]:

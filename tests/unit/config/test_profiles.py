@@ -18,6 +18,8 @@ from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES
 from tests.unit.config.parsing import DEVIATIONS
 
 NAMED = [profile for profile in ProfileName if profile is not ProfileName.NONE]
+_NAMES = st.from_regex(r"[A-Za-z.]{1,9}", fullmatch=True)
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", " ": "\\ "}
 
 
 def parse(**options: str) -> ProducerConfig:
@@ -102,12 +104,6 @@ def test_error_of_a_truncated_escape_omits_the_value() -> None:
     with pytest.raises(ConfigError, match="value of a") as caught:
         parse_properties("a=sentinel\\u12")
     assert "sentinel" not in str(caught.value)
-
-
-_NAMES = st.from_regex(r"[A-Za-z.]{1,9}", fullmatch=True)
-
-
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", " ": "\\ "}
 
 
 @given(st.dictionaries(_NAMES, st.text()))

@@ -20,6 +20,10 @@ _OTHERS = ("export", "spark-submit", "cp", "tar")
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Base class of typer's argument errors, which typer does not export."""
+_LINK = re.compile(r"\]\((?!https?:)([^)\s]*)\)")
+_CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|conf|txt|ipynb|toml|jsonl)))`")
 
 
 def commands(text: str) -> list[list[str]]:
@@ -73,12 +77,6 @@ def without_blocks(text: str) -> str:
     for name in blocks(text):
         text = replace_block(text, name, "")
     return text
-
-
-_LINK = re.compile(r"\]\((?!https?:)([^)\s]*)\)")
-_CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*(?:/|\.(?:py|md|conf|txt|ipynb|toml|jsonl)))`")
 
 
 def anchors(text: str) -> set[str]:

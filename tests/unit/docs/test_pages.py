@@ -22,6 +22,14 @@ from tools.docs.__main__ import GENERATED, MEASURED
 from tools.docs.pages import DOCS, README, ROOT, block, blocks, page_of, pages
 
 PAGES = pages()
+ELSEWHERE = {
+    "kafka.transactional.id",
+    "kafka.key.serializer",
+    "kafka.group.id",
+    "kafka.auto.offset.reset",
+    "kafka.producer.record_send_total",
+}
+"""Names with such a beginning that are no options here, and are named for that."""
 
 
 def text_of(page: Path) -> str:
@@ -120,16 +128,6 @@ def test_options_named_in_pages_exist() -> None:
         for text in re.findall(r"`([\w.]*\w)(?:=[^`]*)?`", without_blocks(text_of(page))):
             if text.startswith(begins):
                 assert text in known | ELSEWHERE, f"{page.name}: {text}"
-
-
-ELSEWHERE = {
-    "kafka.transactional.id",
-    "kafka.key.serializer",
-    "kafka.group.id",
-    "kafka.auto.offset.reset",
-    "kafka.producer.record_send_total",
-}
-"""Names with such a beginning that are no options here, and are named for that."""
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ SMALL = 400
 DONE = DecisionRecord(
     state=Done(query_id="q", batch="17"), at_ms=1_763_790_000_000, transactions=9, records=90
 )
+FOUND = (Planning("run", "nonce"),)
 
 
 def read(*batches: list[Message]) -> DecisionRecords:
@@ -74,9 +75,6 @@ def test_scope_without_a_record_is_unknown() -> None:
     assert log.latest(Scope.stream("order")) is None
     assert list(log.scopes("orders")) == [ORDERS]
     assert list(log.scopes("order")) == []
-
-
-FOUND = (Planning("run", "nonce"),)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,10 @@ from spark_kafka_sink.exactly_once.scope_state import (
 )
 
 QUERY, OTHER = "query-1", "query-2"
+AFTER_7 = Done(query_id=QUERY, batch="7", rows=10)
+FUNCTION = Done(query_id=QUERY, batch="7", rows=10, plannings=(Planning("r", "n"),))
+TO_A = Done(query_id=None, batch="7", rows=10, topics=("a",))
+FOUND = Done(query_id=QUERY, batch="7", plannings=(Planning("r", "n"), Planning("of a rival", "o")))
 
 
 @dataclass(frozen=True)
@@ -159,8 +163,6 @@ def job(query: str | None = None, rows: int | None = None) -> BatchWrite:
     return BatchWrite(query_id=query, batch="7", is_single_batch=True, rows=rows)
 
 
-AFTER_7 = Done(query_id=QUERY, batch="7", rows=10)
-FUNCTION = Done(query_id=QUERY, batch="7", rows=10, plannings=(Planning("r", "n"),))
 TABLE: tuple[tuple[str, str, NoDecision | Done, BatchWrite], ...] = (
     ("nothing", "batch 0, or a batch job", NoDecision(), batch_write("0")),
     ("nothing", "a later batch", NoDecision(), batch_write("3")),
@@ -365,10 +367,6 @@ def test_number_of_marks_is_limited() -> None:
 def test_abort_fences_only_after_a_possible_commit() -> None:
     assert abort_needs_fence(complete=True)
     assert not abort_needs_fence(complete=False)
-
-
-TO_A = Done(query_id=None, batch="7", rows=10, topics=("a",))
-FOUND = Done(query_id=QUERY, batch="7", plannings=(Planning("r", "n"), Planning("of a rival", "o")))
 
 
 def test_existing_write_belongs_to_the_run_that_found_it() -> None:

@@ -29,6 +29,21 @@ PLAIN_TYPES = (
     pa.timestamp("us"),
 )
 OTHER_TYPES = (pa.large_string(), pa.large_binary(), pa.duration("us"), pa.time64("ns"), pa.null())
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+_OTHERS: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    pa.bool_(): st.booleans(),
+    pa.string(): _TEXT,
+    pa.large_string(): _TEXT,
+    pa.binary(): st.binary(max_size=20),
+    pa.large_binary(): st.binary(max_size=20),
+    pa.date32(): st.dates(),
+    pa.duration("us"): st.timedeltas(dt.timedelta(days=-99999), dt.timedelta(days=99999)),
+    pa.time64("ns"): st.times(),
+    pa.null(): st.none(),
+}
+_DECIMALS = st.integers(1, 38).flatmap(
+    lambda precision: st.integers(0, precision).map(lambda scale: pa.decimal128(precision, scale))
+)
 
 
 @dataclass(frozen=True)
@@ -126,23 +141,6 @@ def plain_values(type_: pa.DataType) -> st.SearchStrategy[Any]:
         times = st.datetimes(dt.datetime(1, 1, 3), dt.datetime(9999, 12, 29))  # noqa: DTZ001
         return times.map(lambda time: time.replace(tzinfo=zone))
     return _OTHERS[type_]
-
-
-_TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
-_OTHERS: dict[pa.DataType, st.SearchStrategy[Any]] = {
-    pa.bool_(): st.booleans(),
-    pa.string(): _TEXT,
-    pa.large_string(): _TEXT,
-    pa.binary(): st.binary(max_size=20),
-    pa.large_binary(): st.binary(max_size=20),
-    pa.date32(): st.dates(),
-    pa.duration("us"): st.timedeltas(dt.timedelta(days=-99999), dt.timedelta(days=99999)),
-    pa.time64("ns"): st.times(),
-    pa.null(): st.none(),
-}
-_DECIMALS = st.integers(1, 38).flatmap(
-    lambda precision: st.integers(0, precision).map(lambda scale: pa.decimal128(precision, scale))
-)
 
 
 def types(

@@ -31,6 +31,18 @@ Row = tuple[bytes | None, bytes | None, bytes | None]
 
 HOUR_MS = 3_600_000
 FUTURE = START_MS + 1_000 * HOUR_MS
+CASES: dict[str, tuple[Row, Row, str]] = {
+    "value": ((b"k", BIG, b"h"), (b"k", None, b"h"), "its value is left out"),
+    "key": ((BIG, b"v", b"h"), (None, None, b"h"), "its value and key are left out"),
+    "headers": ((b"k", b"v", BIG), (b"k", None, None), "its value and headers are left out"),
+    "key of a tombstone": ((BIG, None, b"h"), (None, None, b"h"), "its key is left out"),
+    "all": ((BIG, BIG, BIG), (None, None, None), "its value, key and headers are left out"),
+    "key and headers": (
+        (HALF + b"k" * 20, b"v", HALF),
+        (None, None, HALF),
+        "its value and key are left out",
+    ),
+}
 
 
 def tolerant(*, context: bool = True) -> SessionSettings:
@@ -73,20 +85,6 @@ def message(record: Record) -> str:
 
 def cluster() -> FakeCluster:
     return FakeCluster(topics={"t": 2, DEAD: 1})
-
-
-CASES: dict[str, tuple[Row, Row, str]] = {
-    "value": ((b"k", BIG, b"h"), (b"k", None, b"h"), "its value is left out"),
-    "key": ((BIG, b"v", b"h"), (None, None, b"h"), "its value and key are left out"),
-    "headers": ((b"k", b"v", BIG), (b"k", None, None), "its value and headers are left out"),
-    "key of a tombstone": ((BIG, None, b"h"), (None, None, b"h"), "its key is left out"),
-    "all": ((BIG, BIG, BIG), (None, None, None), "its value, key and headers are left out"),
-    "key and headers": (
-        (HALF + b"k" * 20, b"v", HALF),
-        (None, None, HALF),
-        "its value and key are left out",
-    ),
-}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -14,6 +14,10 @@ from spark_kafka_sink.producer.rows import Rows, row_name
 COUNT = 6
 TEXTS = pa.array([f"{row}" for row in range(COUNT)])
 BYTES = pa.array([b"%d" % row for row in range(COUNT)], pa.binary())
+PARTS = {
+    "slice": lambda rows: rows.slice(2, 5),
+    "select": lambda rows: rows.select(np.array([2, 3, 4])),
+}
 
 
 def chunk(**changes: Any) -> Rows:
@@ -40,12 +44,6 @@ def chunk(**changes: Any) -> Rows:
 def _list(column: Any) -> list[Any]:
     items: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
     return items
-
-
-PARTS = {
-    "slice": lambda rows: rows.slice(2, 5),
-    "select": lambda rows: rows.select(np.array([2, 3, 4])),
-}
 
 
 @pytest.mark.parametrize("numbers", [None, np.arange(COUNT) * 10])

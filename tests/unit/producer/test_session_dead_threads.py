@@ -32,6 +32,16 @@ from tools.support.waiting import poll
 
 SOON = 10.0
 """Seconds in which a wait must end; what is waited for would never come."""
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+OPTIONS: dict[str, dict[str, object]] = {
+    "reserve": {"buffer_memory": 20_000, "batch_size": 4_000},
+    "share": {"buffer_memory": 40_000, "batch_size": 4_000},
+}
+SETTINGS = {
+    "rate": SessionSettings(throttling=ThrottlingConfig(rates=RateLimits(records_per_second=0.01))),
+    "reserve": SessionSettings(throttling=ThrottlingConfig(buffer_share=100)),
+    "share": SessionSettings(throttling=ThrottlingConfig(buffer_share=10)),
+}
 
 
 class PanicError(BaseException):
@@ -46,8 +56,6 @@ class UnprintableError(Exception):
 
 
 ERRORS = [RuntimeError, MemoryError, SystemExit, KeyboardInterrupt, PanicError, UnprintableError]
-
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
 
 def refused(*_: object) -> NoReturn:
@@ -113,15 +121,6 @@ WAITS: dict[str, Callable[[ProducerSession], object]] = {
     "topic later": lambda session: append_and_flush(session, rows(name="elsewhere")),
     "rate": fill,
     "share": fill,
-}
-OPTIONS: dict[str, dict[str, object]] = {
-    "reserve": {"buffer_memory": 20_000, "batch_size": 4_000},
-    "share": {"buffer_memory": 40_000, "batch_size": 4_000},
-}
-SETTINGS = {
-    "rate": SessionSettings(throttling=ThrottlingConfig(rates=RateLimits(records_per_second=0.01))),
-    "reserve": SessionSettings(throttling=ThrottlingConfig(buffer_share=100)),
-    "share": SessionSettings(throttling=ThrottlingConfig(buffer_share=10)),
 }
 
 

@@ -17,6 +17,9 @@ from spark_kafka_sink.report.partition_columns import RULES, PartitionColumns
 from spark_kafka_sink.report.partition_report import PartitionReport
 from tests.unit.report.strategies import reports
 
+AS_COLUMNS, AS_OBJECTS = -1, 32
+"""The number of partitions up to which a report is packed as an object."""
+
 
 def test_every_partition_field_has_a_merge_rule() -> None:
     assert {"topic", "partition", *RULES} == {field.name for field in fields(PartitionReport)}
@@ -25,10 +28,6 @@ def test_every_partition_field_has_a_merge_rule() -> None:
 def test_every_broker_field_has_a_column() -> None:
     named = (*COUNTERS, *HISTOGRAMS)
     assert {"node_id", "name", *named} == {field.name for field in fields(BrokerMetrics)}
-
-
-AS_COLUMNS, AS_OBJECTS = -1, 32
-"""The number of partitions up to which a report is packed as an object."""
 
 
 @given(reports(), st.sampled_from([AS_COLUMNS, AS_OBJECTS]))

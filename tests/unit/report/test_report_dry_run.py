@@ -29,6 +29,15 @@ def cost(codec: str, ratio: float, us_per_record: float) -> CodecCost:
     )
 
 
+ALL = NONE, GZIP, SNAPPY, LZ4, ZSTD = (
+    cost("none", 1, 0),
+    cost("gzip", 3.6, 3),
+    cost("snappy", 1.9, 0.2),
+    cost("lz4", 2.0, 0.15),
+    cost("zstd", 3.5, 0.4),
+)
+
+
 def part(number: int, records: int) -> PartitionReport:
     return PartitionReport(
         topic="t",
@@ -51,11 +60,6 @@ def dry_run(*codecs: CodecCost, configured: str = "none") -> DeliveryReport:
         codecs=codecs,
         metrics=ProducerMetrics(closed_full=7, closed_flush=1, settings=settings),
     )
-
-
-NONE, GZIP, SNAPPY = cost("none", 1, 0), cost("gzip", 3.6, 3), cost("snappy", 1.9, 0.2)
-LZ4, ZSTD = cost("lz4", 2.0, 0.15), cost("zstd", 3.5, 0.4)
-ALL = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
 
 
 def test_summary_says_what_would_be_sent() -> None:

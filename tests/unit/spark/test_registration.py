@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 from spark_kafka_sink import ConfigError, KafkaProdDataSource, register
 from spark_kafka_sink.spark.runtime.session_checks import reject_wheel
 
+STOPPED_THERE = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: True))
+
 
 class Session:
     """A fake Spark Connect session; registering raises `error_class`."""
@@ -70,9 +72,6 @@ class StoppedContext:
 
     def sc(self) -> None:
         raise Py4JNetworkError("Answer from Java side is empty")
-
-
-STOPPED_THERE = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: True))
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,16 @@ SENTINEL = "s3nt1nel"
 KEY = f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----"
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "topic": "t"}
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
+SECRETS = {option.name for option in SECURITY_OPTIONS if option.kind is OptionType.PASSWORD}
+PUBLIC = {
+    "sasl.username",
+    "ssl.truststore.certificates",
+    "ssl.keystore.certificate.chain",
+    "https.ca.pem",
+}
+"""Texts that are long or personal, and may be seen."""
 
 
 @pytest.mark.parametrize(
@@ -52,10 +62,6 @@ def test_secret_in_table_options_is_rejected(name: str) -> None:
 def test_reference_is_kept(reference: str) -> None:
     options = SECURED | {"kafka.sasl.password": reference}
     assert write_options(table_schema(options), {}) == options
-
-
-SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
 
 
 @pytest.mark.parametrize(
@@ -85,16 +91,6 @@ def test_login_with_a_secret_is_rejected(login: str) -> None:
     with pytest.raises(ConfigError) as caught:
         table_schema(SECURED | {"kafka.sasl.jaas.config": login})
     assert "sentinel" not in str(caught.value)
-
-
-SECRETS = {option.name for option in SECURITY_OPTIONS if option.kind is OptionType.PASSWORD}
-PUBLIC = {
-    "sasl.username",
-    "ssl.truststore.certificates",
-    "ssl.keystore.certificate.chain",
-    "https.ca.pem",
-}
-"""Texts that are long or personal, and may be seen."""
 
 
 @pytest.mark.parametrize("name", sorted(SECRETS - PUBLIC))

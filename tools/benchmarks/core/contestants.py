@@ -41,6 +41,28 @@ from tools.benchmarks.payload import FOLDER, read_lines
 from tools.benchmarks.results import Sample, peak_mib, python, run_contestant, tree_cpu_s
 from tools.support.java import Jvm, kafka_jvm
 
+_OPTIONS = ["-server", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+"""JVM options of kafka-producer-perf-test.sh and kafka-run-class.sh."""
+SOURCE = Path(__file__).with_name("librdkafka_bench.c")
+SAFE = {"acks": "all", "enable.idempotence": "true"}
+BATCHES = {"batch.size": "1048576", "linger.ms": "50"}
+LIBRDKAFKA_QUEUE = {
+    "queue.buffering.max.messages": "1000000",
+    "queue.buffering.max.kbytes": "1048576",
+    "batch.num.messages": "100000",
+}
+_MODULE = "tools.benchmarks.core.contestants"
+OURS, LIBRDKAFKA = "kafkaprod core", "librdkafka in C"
+JAVA_DEFAULTS, JAVA = "Java, defaults", "Java, 1 MiB batches"
+CHUNK = 10_000
+"""Number of rows per chunk. The last chunk of the lines can be smaller."""
+_FLIGHT = slice(10, 14)
+"""Position in an event of the flight number, which is used as the key."""
+_HEADERS = [{"key": b"source", "value": b"benchmark"}, {"key": b"schema", "value": b"flight-7"}]
+RATE = "bench.rate"
+"""Option: records per second."""
+BURST_MS = 5
+
 
 class Kind(StrEnum):
     """Kind of record: plain, with a key, or with a key and two headers."""
@@ -77,10 +99,6 @@ class Job:
         return replace(job, payload=Path(job.payload), kind=Kind(job.kind))
 
 
-_OPTIONS = ["-server", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
-"""JVM options of kafka-producer-perf-test.sh and kafka-run-class.sh."""
-
-
 def run_java(job: Job) -> Mapping[str, float]:
     """Run ProducerPerformance twice in one JVM: a warm-up and the measured run.
 
@@ -103,9 +121,6 @@ def _send(jvm: Jvm, job: Job, records: int) -> None:
         line += ["--command-property", f"{name}={value}"]
     arguments = jvm.array(jvm.packages.String, line)
     jvm.packages.org.apache.kafka.tools.ProducerPerformance.main(arguments)
-
-
-SOURCE = Path(__file__).with_name("librdkafka_bench.c")
 
 
 def librdkafka_command(job: Job) -> list[str]:
@@ -134,18 +149,6 @@ def _library() -> Path:
     package = Path(spec.origin).parent
     folders = (package.with_name("confluent_kafka.libs"), package / ".dylibs")
     return next(path for folder in folders for path in folder.glob("librdkafka*"))
-
-
-SAFE = {"acks": "all", "enable.idempotence": "true"}
-BATCHES = {"batch.size": "1048576", "linger.ms": "50"}
-LIBRDKAFKA_QUEUE = {
-    "queue.buffering.max.messages": "1000000",
-    "queue.buffering.max.kbytes": "1048576",
-    "batch.num.messages": "100000",
-}
-_MODULE = "tools.benchmarks.core.contestants"
-OURS, LIBRDKAFKA = "kafkaprod core", "librdkafka in C"
-JAVA_DEFAULTS, JAVA = "Java, defaults", "Java, 1 MiB batches"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,11 +188,13 @@ class Contestant:
             return run_contestant(self.command(job))
 
 
+SINK = Contestant(name=OURS, command=lambda job: python(_MODULE, "ours", job.to_json()))
+
+
 def _java(job: Job) -> list[str]:
     return python(_MODULE, "java", job.to_json())
 
 
-SINK = Contestant(name=OURS, command=lambda job: python(_MODULE, "ours", job.to_json()))
 CONTESTANTS = (
     SINK,
     Contestant(
@@ -203,13 +208,6 @@ CONTESTANTS = (
 def named(*names: str) -> list[Contestant]:
     """Return the contestants with these names."""
     return [contestant for contestant in CONTESTANTS if contestant.name in names]
-
-
-CHUNK = 10_000
-"""Number of rows per chunk. The last chunk of the lines can be smaller."""
-_FLIGHT = slice(10, 14)
-"""Position in an event of the flight number, which is used as the key."""
-_HEADERS = [{"key": b"source", "value": b"benchmark"}, {"key": b"schema", "value": b"flight-7"}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,11 +253,6 @@ def _send_lines(session: ProducerSession, lines: _Lines, records: int) -> None:
         session.append(lines.chunk(first, count))
         sent += count
     session.flush()
-
-
-RATE = "bench.rate"
-"""Option: records per second."""
-BURST_MS = 5
 
 
 @dataclass(slots=True)

@@ -49,19 +49,24 @@ ROWS = 10_000
 _KINDS = 8
 """Number of different chunks or batches. Together they are too large for the CPU cache."""
 _MODULE = "tools.benchmarks.core.encoders"
+_CHUNKS_PER_ROUND = 20
+NULL_KEYS, KEYED = "null keys", "keyed, 8 partitions"
+_RECORDS_WANTED = {NULL_KEYS: 8.0, KEYED: 4.0}
+"""Target: millions of records encoded per second on one core."""
+_STAMP_MS = 1_700_000_000_000
+_FORMATS_WANTED = {
+    ("avro", FLAT): 6.0,
+    ("protobuf", FLAT): 6.0,
+    ("json", FLAT): 2.5,
+    ("json", NO_DOUBLES): 4.0,
+}
+"""Target: millions of records per second."""
 
 
 def _rates(rounds: list[float], rows: int) -> dict[str, float]:
     """Return the best and the median rate of rounds, from their CPU seconds."""
     rates = [rows / seconds for seconds in rounds]
     return {"best": max(rates), "median": median(rates)}
-
-
-_CHUNKS_PER_ROUND = 20
-NULL_KEYS, KEYED = "null keys", "keyed, 8 partitions"
-_RECORDS_WANTED = {NULL_KEYS: 8.0, KEYED: 4.0}
-"""Target: millions of records encoded per second on one core."""
-_STAMP_MS = 1_700_000_000_000
 
 
 def measure(bench: Workbench, amounts: Amounts) -> tables.Figures:
@@ -158,15 +163,6 @@ def _records(name: str, rounds: int) -> dict[str, Any]:
     stages = {stage: median(times[stage] for times in done) / rows for stage in done[0]}
     rates = _rates([times.total() / 1e9 for times in done], rows)
     return {"name": name, "stages_ns": stages, **rates}
-
-
-_FORMATS_WANTED = {
-    ("avro", FLAT): 6.0,
-    ("protobuf", FLAT): 6.0,
-    ("json", FLAT): 2.5,
-    ("json", NO_DOUBLES): 4.0,
-}
-"""Target: millions of records per second."""
 
 
 def measure_formats(bench: Workbench, amounts: Amounts) -> tables.Figures:

@@ -30,6 +30,24 @@ PAYLOADS = {RANDOM: "100-byte random records", EVENTS: "131-byte JSON events"}
 _CONFIGURATIONS = ((RANDOM, "none"), (EVENTS, "none"), (EVENTS, "lz4"), (EVENTS, "zstd"))
 CPU_SHARE = {RANDOM: 0.25, EVENTS: 0.2}
 """Maximum ratio of the core's CPU per record to librdkafka's."""
+MOST = 2.0
+"""Maximum ratio of the CPU for keyed records with headers to the CPU for plain records."""
+SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+"""Value sizes in bytes."""
+_LARGEST = {LIBRDKAFKA: {"message.max.bytes": "1048576"}}
+"""Maximum record size; librdkafka's default is 1,000,000 bytes, including the key and the record
+framing.
+"""
+_MEAN_BYTES = 130
+"""Runs with larger values have fewer records, so that they have this size on average."""
+_MB = 1_000_000
+_SECONDS = 6
+"""Seconds per run; the warm-up takes two seconds."""
+_WARMUP_S = 2
+_LATENCIES = tuple((rate, linger) for rate in (20_000, 100_000) for linger in (0, 5))
+"""Records per second, and linger.ms."""
+_BEHIND_MS = 0.3
+"""Maximum difference of the median to librdkafka's median, at linger.ms 0."""
 
 
 def measure_core(bench: Workbench, plan: Plan) -> tables.Figures:
@@ -86,10 +104,6 @@ def _core_target(payload: str, series: Sequence[Series]) -> tables.Target:
     return tables.cpu_target(what, CPU_SHARE[payload], pair)
 
 
-MOST = 2.0
-"""Maximum ratio of the CPU for keyed records with headers to the CPU for plain records."""
-
-
 def measure_headers(bench: Workbench, plan: Plan) -> tables.Figures:
     """Measure all kinds of records."""
     send = partial(SINK.send, bench.bootstrap_servers, lines_file(EVENTS), plan.records)
@@ -106,17 +120,6 @@ def measure_headers(bench: Workbench, plan: Plan) -> tables.Figures:
     what = "core, keyed with headers: CPU relative to plain"
     target = tables.cpu_target(what, MOST, (headers, plain))
     return tables.Figures([table], [target], [result.to_dict() for result in series])
-
-
-SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-"""Value sizes in bytes."""
-_LARGEST = {LIBRDKAFKA: {"message.max.bytes": "1048576"}}
-"""Maximum record size; librdkafka's default is 1,000,000 bytes, including the key and the record
-framing.
-"""
-_MEAN_BYTES = 130
-"""Runs with larger values have fewer records, so that they have this size on average."""
-_MB = 1_000_000
 
 
 def measure_sizes(bench: Workbench, plan: Plan) -> tables.Figures:
@@ -170,15 +173,6 @@ def _sizes_target(series: Sequence[Series]) -> tables.Target:
     figure = f"{shares[worst]:.2f}x at {worst:,} B"
     what = "core, values of 10 B to 1 MB: minimum MB/s relative to librdkafka's"
     return tables.at_least(what, 1, "x", shares[worst], figure)
-
-
-_SECONDS = 6
-"""Seconds per run; the warm-up takes two seconds."""
-_WARMUP_S = 2
-_LATENCIES = tuple((rate, linger) for rate in (20_000, 100_000) for linger in (0, 5))
-"""Records per second, and linger.ms."""
-_BEHIND_MS = 0.3
-"""Maximum difference of the median to librdkafka's median, at linger.ms 0."""
 
 
 def measure_latency(bench: Workbench, plan: Plan) -> tables.Figures:

@@ -35,6 +35,7 @@ from tools.benchmarks.spark.contestants import ARROW_BYTES
 from tools.support.jars import ROOT, SPARK_AVRO, SPARK_SINK, ensure
 
 _RESET_PEAK = "5"
+_POLL_EVERY = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,6 @@ def _workers() -> Iterator[psutil.Process]:
 
 def _is_jvm(process: psutil.Process) -> bool:
     return bool(process.name() == "java")
-
-
-_POLL_EVERY = 1000
 
 
 def _source(frame: DataFrame, order: dict[str, Any]) -> None:

@@ -22,6 +22,27 @@ from tools.support.jars import ROOT
 
 _TIMEOUT_S = 300
 """Seconds to wait for a response. Writes take far less time."""
+CODECS = ("none", "lz4", "zstd")
+ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+UNLIMITED = "2147483647"
+SMALL_ROWS = {ARROW_BYTES: UNLIMITED}
+"""Settings in conf/spark-small-rows.conf that differ from Spark's defaults."""
+FLIGHT = "substring(value, 11, 4)"
+"""Expression for a key: the flight number of an event, which has 9,000 values."""
+PYTHON_41 = ROOT / ".venv-pyspark-4.1" / "bin" / "python"
+"""Python of the environment with the oldest pyspark, which `make bench` or `make test` creates."""
+OURS, JVM = "kafkaprod", "Spark's kafka, 1 MiB batches"
+NULL = "null Arrow sink"
+_DISCARDING = ("null", "noop")
+"""Writers that do not write records to Kafka."""
+WARM_UP = 20_000
+"""Number of events of the write before each measured write.
+
+It starts the workers. The broker creates the files and indexes of a topic during its first write,
+which takes longer than writing the records if there are many partitions.
+"""
+FIRST_WARM_UP = 400_000
+"""Maximum events of the first write of each kind, during which the JVM compiles."""
 
 
 class WarmSpark:
@@ -117,15 +138,14 @@ class WarmSpark:
             self._process = None
 
 
-CODECS = ("none", "lz4", "zstd")
-ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-UNLIMITED = "2147483647"
-SMALL_ROWS = {ARROW_BYTES: UNLIMITED}
-"""Settings in conf/spark-small-rows.conf that differ from Spark's defaults."""
-FLIGHT = "substring(value, 11, 4)"
-"""Expression for a key: the flight number of an event, which has 9,000 values."""
-PYTHON_41 = ROOT / ".venv-pyspark-4.1" / "bin" / "python"
-"""Python of the environment with the oldest pyspark, which `make bench` or `make test` creates."""
+def keyed(name: str) -> str:
+    """Return the name of a contestant whose records have keys."""
+    return f"{name}, keyed"
+
+
+def not_measured(name: str) -> str:
+    """Return the name of the contestant with the settings in conf/spark-small-rows.conf."""
+    return f"{name}, small-rows.conf"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,18 +177,6 @@ class SparkContestant:
         return replace(self, name=not_measured(self.name), conf=SMALL_ROWS)
 
 
-def keyed(name: str) -> str:
-    """Return the name of a contestant whose records have keys."""
-    return f"{name}, keyed"
-
-
-def not_measured(name: str) -> str:
-    """Return the name of the contestant with the settings in conf/spark-small-rows.conf."""
-    return f"{name}, small-rows.conf"
-
-
-OURS, JVM = "kafkaprod", "Spark's kafka, 1 MiB batches"
-NULL = "null Arrow sink"
 SINK = SparkContestant(name=OURS, writer="kafkaprod")
 TUNED_JVM = SparkContestant(name=JVM, writer="kafka", options={**SAFE, **BATCHES})
 DEFAULT_JVM = SparkContestant(name="Spark's kafka, defaults", writer="kafka", codecs=("none",))
@@ -199,17 +207,6 @@ CONTESTANTS = (
     SINK_41,
     SINK_41.keyed(),
 )
-
-_DISCARDING = ("null", "noop")
-"""Writers that do not write records to Kafka."""
-WARM_UP = 20_000
-"""Number of events of the write before each measured write.
-
-It starts the workers. The broker creates the files and indexes of a topic during its first write,
-which takes longer than writing the records if there are many partitions.
-"""
-FIRST_WARM_UP = 400_000
-"""Maximum events of the first write of each kind, during which the JVM compiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

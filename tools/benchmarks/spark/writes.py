@@ -39,11 +39,6 @@ from tools.benchmarks.spark.contestants import (
 )
 from tools.support.jars import SPARK_SINK
 
-
-def _measure(what: str, bench: Workbench, plan: Plan, writes: Sequence[SparkWrite]) -> list[Series]:
-    return measure_writes(what, bench.bootstrap_servers, plan.rounds, writes, bench.log)
-
-
 RATES = {"none": (1.2, 1.3), "lz4": (1.2, 1.3), "zstd": (1.5, 1.5)}
 """Minimum ratios of the rate to the tuned JVM sink's rate, with null keys and with keys."""
 CPU_SHARE = 0.75
@@ -57,6 +52,32 @@ WORKER_MIB = 200 + 64
 _SINK = tables.contestant("sink")
 _JVM_CPU = ("in the JVM", lambda result: f"{result.us('jvm_cpu_s'):.2f}")
 _PYTHON_CPU = ("in Python", lambda result: f"{result.us('workers_cpu_s'):.2f}")
+FORMAT_RATES = {FLAT: 1.5, NESTED: 1.3}
+"""Minimum ratio of the rate to the tuned JVM sink's rate."""
+FORMAT_CPU_SHARE = 0.55
+REGISTRY_SHARE = 1.05
+"""Maximum ratio of CPU with a registry to CPU without a registry; 5% is run-to-run noise."""
+_FORMATS = ("json", "avro")
+_CONFLUENT = "avro-confluent"
+KEPT = 0.7
+"""Minimum share of its rate at the first point of a sweep that a write keeps at the last point."""
+PARTITION_COUNTS = (8, 100, 1_000)
+_JVM_SHARE = 5
+"""Writes of the JVM sinks to many partitions are 20 times slower, and have fewer records."""
+TOPIC_COUNTS = (1, 100)
+WARM = f"{OURS} after warm_up(spark)"
+NEWEST, OLDEST = version("pyspark"), "4.1"
+"""Releases of PySpark in this environment and in `PYTHON_41`."""
+FIRST = {OURS: 1.8, WARM: 1.2, WRITE.name: 1.8}
+"""Maximum ratios of a first write to a first write of Spark's own sink."""
+SECOND_S = 0.45
+"""Maximum time of the second write of `SECOND_RECORDS` records with PySpark 4.1."""
+SECOND_RECORDS = 20_000
+_FIRST_SINKS = (SINK, WRITE, NULL_SINK, TUNED_JVM, replace(SINK, name=WARM))
+
+
+def _measure(what: str, bench: Workbench, plan: Plan, writes: Sequence[SparkWrite]) -> list[Series]:
+    return measure_writes(what, bench.bootstrap_servers, plan.rounds, writes, bench.log)
 
 
 def measure_rates(bench: Workbench, plan: Plan) -> tables.Figures:
@@ -132,15 +153,6 @@ def spark_table(
         "(including idle ones), and of the JVM, which retains memory from earlier writes."
     )
     return tables.series_table(title, (_SINK, tables.CODEC), figures, series, about)
-
-
-FORMAT_RATES = {FLAT: 1.5, NESTED: 1.3}
-"""Minimum ratio of the rate to the tuned JVM sink's rate."""
-FORMAT_CPU_SHARE = 0.55
-REGISTRY_SHARE = 1.05
-"""Maximum ratio of CPU with a registry to CPU without a registry; 5% is run-to-run noise."""
-_FORMATS = ("json", "avro")
-_CONFLUENT = "avro-confluent"
 
 
 def with_format(format_: str, kind: str) -> str:
@@ -240,13 +252,6 @@ def kept(series: Sequence[Series], name: str, points: Sequence[int]) -> float:
     return ratio(find(series, name, point=points[-1]), find(series, name, point=points[0]))
 
 
-KEPT = 0.7
-"""Minimum share of its rate at the first point of a sweep that a write keeps at the last point."""
-PARTITION_COUNTS = (8, 100, 1_000)
-_JVM_SHARE = 5
-"""Writes of the JVM sinks to many partitions are 20 times slower, and have fewer records."""
-
-
 def measure_partitions(bench: Workbench, plan: Plan) -> tables.Figures:
     """Measure keyed writes to more and more partitions.
 
@@ -275,9 +280,6 @@ def partition_figures(series: Sequence[Series], about: str = "") -> tables.Figur
     return _sweep_figures(title, "partitions", about, series, target)
 
 
-TOPIC_COUNTS = (1, 100)
-
-
 def measure_topics(bench: Workbench, plan: Plan) -> tables.Figures:
     """Measure writes to one and to many topics, which a column selects."""
     writes = [
@@ -297,17 +299,6 @@ def topic_figures(series: Sequence[Series], about: str = "") -> tables.Figures:
     what = f"Spark, {TOPIC_COUNTS[0]:,} to {TOPIC_COUNTS[1]:,} topics: share of the rate kept"
     target = tables.at_least(what, KEPT, "x", kept(series, OURS, TOPIC_COUNTS))
     return _sweep_figures(title, "topics", about, series, target)
-
-
-WARM = f"{OURS} after warm_up(spark)"
-NEWEST, OLDEST = version("pyspark"), "4.1"
-"""Releases of PySpark in this environment and in `PYTHON_41`."""
-FIRST = {OURS: 1.8, WARM: 1.2, WRITE.name: 1.8}
-"""Maximum ratios of a first write to a first write of Spark's own sink."""
-SECOND_S = 0.45
-"""Maximum time of the second write of `SECOND_RECORDS` records with PySpark 4.1."""
-SECOND_RECORDS = 20_000
-_FIRST_SINKS = (SINK, WRITE, NULL_SINK, TUNED_JVM, replace(SINK, name=WARM))
 
 
 def measure_first_writes(bench: Workbench, plan: Plan) -> tables.Figures:

@@ -11,6 +11,52 @@ from tools.support.waiting import poll
 
 _NEW = {"name": OWN, "num_partitions": 2, "replication_factor": 1}
 _UNKNOWN = {"name": None, "topic_id": UUID(int=9)}
+_ASSIGNMENTS: dict[str, list[list[int]]] = {
+    "to the node": [[1], [1]],
+    "to a missing node": [[1], [77]],
+    "to nobody": [[1], []],
+    "to a node twice": [[1], [1, 1]],
+    "too few": [[1]],
+    "too many": [[1], [1], [1]],
+    "none at all": [],
+}
+_LISTED: tuple[list[Any] | None, ...] = (
+    None,
+    [],
+    [{"name": OWN, "partition_indexes": [0, 9]}],
+    [{"name": "not-there", "partition_indexes": [0]}],
+)
+_ELECTED: tuple[list[dict[str, Any]], ...] = (
+    [{"topic": OWN, "partitions": [0, 1]}],
+    [{"topic": OWN, "partitions": [9]}],
+    [{"topic": "not-there", "partitions": [0]}],
+    [],
+)
+TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+FLUSH = "log.flush.interval.messages"
+_Resource = tuple[int, str]
+_DESCRIBED: tuple[tuple[_Resource, tuple[str, ...]], ...] = (
+    ((TOPIC, OWN), ("retention.ms", "cleanup.policy", "no.such")),
+    ((TOPIC, OWN), ()),
+    ((TOPIC, "not-there"), ()),
+    ((TOPIC, "a/b"), ()),
+    ((BROKER, "1"), ("message.max.bytes",)),
+    ((BROKER, "9"), ()),
+    ((BROKER, "x"), ()),
+    ((3, "x"), ()),
+)
+_ALTERED = (
+    (SET, "retention.ms", "7000"),
+    (DELETE, "retention.ms", None),
+    (SET, "retention.ms", "x"),
+    (SET, "no.such", "x"),
+    (APPEND, "cleanup.policy", "compact"),
+    (SUBTRACT, "cleanup.policy", "delete"),
+    (APPEND, "retention.ms", "5"),
+    (9, "retention.ms", "5"),
+    (SET, "retention.ms", None),
+)
 
 
 def _config(name: str, value: str | None) -> dict[str, Any]:
@@ -145,17 +191,6 @@ def cluster_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"describe cluster {version}", _cluster(version))
 
 
-_ASSIGNMENTS: dict[str, list[list[int]]] = {
-    "to the node": [[1], [1]],
-    "to a missing node": [[1], [77]],
-    "to nobody": [[1], []],
-    "to a node twice": [[1], [1, 1]],
-    "too few": [[1]],
-    "too many": [[1], [1], [1]],
-    "none at all": [],
-}
-
-
 def _grow(version: int, assignments: list[list[int]], *, validate: bool = False) -> Action:
     assignments_of_new = [{"broker_ids": nodes} for nodes in assignments]
     topics = [{"name": OWN, "count": 4, "assignments": assignments_of_new}]
@@ -182,20 +217,6 @@ def _reassign(version: int) -> Action:
     return asks(api, version, *requests, {"topics": []}, partitions=2)
 
 
-_LISTED: tuple[list[Any] | None, ...] = (
-    None,
-    [],
-    [{"name": OWN, "partition_indexes": [0, 9]}],
-    [{"name": "not-there", "partition_indexes": [0]}],
-)
-_ELECTED: tuple[list[dict[str, Any]], ...] = (
-    [{"topic": OWN, "partitions": [0, 1]}],
-    [{"topic": OWN, "partitions": [9]}],
-    [{"topic": "not-there", "partitions": [0]}],
-    [],
-)
-
-
 def _elect(version: int, kind: int) -> Action:
     requests = ({"topic_partitions": topics, "election_type": kind} for topics in _ELECTED)
     return asks(ApiKey.ELECT_LEADERS, version, *requests, partitions=2)
@@ -219,12 +240,6 @@ def placement_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"elect leaders {version}", _elect(version, 0))
     for kind in (1, 7):
         yield Scenario(f"elect leaders 2, of type {kind}", _elect(2, kind))
-
-
-TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
-SET, DELETE, APPEND, SUBTRACT = range(4)
-FLUSH = "log.flush.interval.messages"
-_Resource = tuple[int, str]
 
 
 def _resources(resource: _Resource, *names: str) -> dict[str, Any]:
@@ -263,29 +278,6 @@ def _until(world: World, resource: _Resource, name: str, value: str | None) -> N
         return {config.value for config in described.configs} == ({value} if value else set())
 
     poll(is_set, SOCKET_S)
-
-
-_DESCRIBED: tuple[tuple[_Resource, tuple[str, ...]], ...] = (
-    ((TOPIC, OWN), ("retention.ms", "cleanup.policy", "no.such")),
-    ((TOPIC, OWN), ()),
-    ((TOPIC, "not-there"), ()),
-    ((TOPIC, "a/b"), ()),
-    ((BROKER, "1"), ("message.max.bytes",)),
-    ((BROKER, "9"), ()),
-    ((BROKER, "x"), ()),
-    ((3, "x"), ()),
-)
-_ALTERED = (
-    (SET, "retention.ms", "7000"),
-    (DELETE, "retention.ms", None),
-    (SET, "retention.ms", "x"),
-    (SET, "no.such", "x"),
-    (APPEND, "cleanup.policy", "compact"),
-    (SUBTRACT, "cleanup.policy", "delete"),
-    (APPEND, "retention.ms", "5"),
-    (9, "retention.ms", "5"),
-    (SET, "retention.ms", None),
-)
 
 
 def _described(version: int) -> Action:

@@ -19,6 +19,18 @@ _JOIN: dict[str, Any] = {
     "protocols": RANGE,
     "member_id": "",
 }
+_PRODUCER_IDS: dict[str, dict[str, Any]] = {
+    "a new one": {},
+    "an old id": {"producer_id": 5, "producer_epoch": 3},
+    "an id without epoch": {"producer_id": 5, "producer_epoch": -1},
+    "an empty transactional id": {"transactional_id": ""},
+}
+_UNKNOWN_MEMBERS = {
+    ApiKey.HEARTBEAT: (0, 4),
+    ApiKey.SYNC_GROUP: (0, 5),
+    ApiKey.LEAVE_GROUP: (0, 5),
+    ApiKey.OFFSET_COMMIT: (2, 8),
+}
 
 
 class Member:
@@ -138,20 +150,6 @@ def _producer_id(world: World, version: int, values: dict[str, Any]) -> None:
     world.producer()
     usual = {"transactional_id": None, "transaction_timeout": timedelta(seconds=9)}
     world.ask(ApiKey.INIT_PRODUCER_ID, version, **usual | values)
-
-
-_PRODUCER_IDS: dict[str, dict[str, Any]] = {
-    "a new one": {},
-    "an old id": {"producer_id": 5, "producer_epoch": 3},
-    "an id without epoch": {"producer_id": 5, "producer_epoch": -1},
-    "an empty transactional id": {"transactional_id": ""},
-}
-_UNKNOWN_MEMBERS = {
-    ApiKey.HEARTBEAT: (0, 4),
-    ApiKey.SYNC_GROUP: (0, 5),
-    ApiKey.LEAVE_GROUP: (0, 5),
-    ApiKey.OFFSET_COMMIT: (2, 8),
-}
 
 
 @action

@@ -19,6 +19,89 @@ from tools.support.raw_client import batch, produce
 HEADER = varint(1) + varint(1) + b"h" + varint(1) + b"v"
 WITH_FLAWS = (Codec.NONE, Codec.GZIP, Codec.ZSTD)
 """Codecs for invalid records. Kafka validates uncompressed and compressed records differently."""
+MAX = 2**31 - 1
+RECORD_TOPICS: dict[str, dict[str, str]] = {
+    "cleanup.policy=compact": {"cleanup_policy": "compact"},
+    "LogAppendTime": {"message_timestamp_type": "LogAppendTime"},
+    "compression.type=lz4": {"compression_type": "lz4"},
+    "a time limit": {
+        "message_timestamp_before_max_ms": "10000",
+        "message_timestamp_after_max_ms": "10000",
+    },
+}
+RECORDS_THERE = (
+    "two good records",
+    "a null key",
+    "null keys",
+    "a key of length -2",
+    "a value too long",
+    "an offset delta left out",
+    "a later time",
+    "an earlier timestamp",
+    "a maximum timestamp that is too small",
+    "tomorrow's timestamp",
+    "a null key and tomorrow's timestamp",
+)
+STEPS: dict[str, list[tuple[str, int, int, int]]] = {
+    "in order": [("p", 0, 0, 2), ("p", 0, 2, 3), ("p", 0, 5, 1)],
+    "a repetition": [("p", 0, 0, 2), ("p", 0, 0, 2)],
+    "an old duplicate": [("p", 0, n, 1) for n in range(5)] + [("p", 0, 0, 1)],
+    "a duplicate that is too old": [("p", 0, n, 1) for n in range(7)] + [("p", 0, 0, 1)],
+    "a duplicate with a different range": [("p", 0, 0, 4), ("p", 0, 0, 2)],
+    "the end of a batch again": [("p", 0, 0, 4), ("p", 0, 2, 2)],
+    "a gap": [("p", 0, 0, 1), ("p", 0, 2, 1), ("p", 0, 1, 1)],
+    "an overlap": [("p", 0, 0, 2), ("p", 0, 1, 2)],
+    "not from 0": [("p", 0, 7, 1), ("p", 0, 8, 1)],
+    "a first epoch of 5": [("p", 5, 0, 1), ("p", 5, 1, 1)],
+    "a first epoch of 5, not from 0": [("p", 5, 3, 1)],
+    "a new epoch": [("p", 0, 0, 1), ("p", 1, 0, 1), ("p", 1, 1, 1)],
+    "a new epoch, not from 0": [("p", 0, 0, 1), ("p", 1, 1, 1)],
+    "an old epoch": [("p", 2, 0, 1), ("p", 1, 1, 1), ("p", 2, 1, 1)],
+    "a duplicate of an old epoch": [("p", 0, 0, 1), ("p", 1, 0, 1), ("p", 0, 0, 1)],
+    "two producers": [("p", 0, 0, 1), ("q", 0, 0, 1), ("p", 0, 1, 1), ("q", 0, 1, 1)],
+    "sequences that wrap": [("p", 0, MAX - 1, 3), ("p", 0, 1, 1)],
+    "sequences that wrap, repeated": [("p", 0, MAX, 2), ("p", 0, MAX, 2)],
+    "sequences that wrap, a gap": [("p", 0, MAX, 1), ("p", 0, 1, 1)],
+    "the highest epoch": [("p", 32767, 0, 1), ("p", 32767, 1, 1)],
+    "an epoch of -1": [("p", -1, 0, 1)],
+    "a sequence of -1": [("p", 0, -1, 1)],
+    "a sequence of -2": [("p", 0, -2, 1)],
+    "after a gap and a new epoch": [("p", 0, 0, 1), ("p", 0, 9, 1), ("p", 1, 0, 1)],
+}
+TOPICS = {
+    "LogAppendTime": {"message_timestamp_type": "LogAppendTime"},
+    "compact": {"cleanup_policy": "compact"},
+    "max.message.bytes=200": {"max_message_bytes": "200"},
+    "compression.type=gzip": {"compression_type": "gzip"},
+    "compression.type=uncompressed": {"compression_type": "uncompressed"},
+    "min.insync.replicas=2": {"min_insync_replicas": "2"},
+}
+_FETCHES: dict[str, dict[str, object]] = {
+    "from the start": {},
+    "inside a batch": {"offset": 3},
+    "at the end": {"offset": 7},
+    "behind the end": {"offset": 8},
+    "far after the end": {"offset": 1 << 40},
+    "offset -1": {"offset": -1},
+    "epoch 0": {"epoch": 0},
+    "epoch 7": {"epoch": 7},
+    "epoch -5": {"epoch": -5},
+    "at most 1 byte": {"max_bytes": 1},
+    "at most 0 bytes": {"max_bytes": 0},
+    "at most -1 bytes": {"max_bytes": -1},
+    "at most 1 byte per partition": {"offset": 2, "partition_max_bytes": 1},
+    "at most 200 bytes per partition": {"partition_max_bytes": 200},
+    "at most -1 bytes a partition": {"offset": 2, "partition_max_bytes": -1},
+    "at least 0 bytes": {"offset": 7, "min_bytes": 0, "max_wait": timedelta(milliseconds=300)},
+    "waiting for much": {"min_bytes": 1 << 20, "max_wait": timedelta(milliseconds=100)},
+    "read committed": {"isolation_level": 1},
+    "isolation level 3": {"isolation_level": 3},
+    "an unknown session": {"session_id": 99, "session_epoch": 1},
+    "no session, of an id": {"session_id": 99, "session_epoch": -1},
+    "the next of no session": {"session_id": 0, "session_epoch": 1},
+    "a negative session epoch": {"session_id": 99, "session_epoch": -7},
+}
+TIMES = (-6, -5, -4, -3, -2, -1, 0, 1_000, 1_500, 2_000, 3_001, 1 << 50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +151,19 @@ class Body:
             record_count=self.count,
         )
         return header.pack([wire]) + wire
+
+
+SQUEEZED: Mapping[str, Body] = {
+    "a payload cut by 1": Body(change=lambda data: data[:-1]),
+    "a payload cut by 5": Body(change=lambda data: data[:-5]),
+    "half a payload": Body(change=lambda data: data[: len(data) // 2]),
+    "no payload": Body(change=lambda _: b""),
+    "a payload followed by zeros": Body(change=lambda data: data + bytes(4)),
+    "a payload followed by garbage": Body(change=lambda data: data + b"rubbish"),
+    "a payload twice": Body(change=lambda data: data + data),
+    "a payload in a different format": Body(change=lambda _: b"no such format at all"),
+    "a payload with a wrong byte": Body(change=lambda data: data[:-6] + b"\xa5" + data[-5:]),
+}
 
 
 def _second(**changes: object) -> Body:
@@ -122,68 +218,6 @@ BODIES: Mapping[str, Body] = {
         first=Raw(key=varint(-1)), second=Raw(delta=1, time=86_400_000), max_time=86_400_000
     ),
     "a timestamp of more than 64 bits": Body(second=Raw(delta=1, time=2**63 - 1)),
-}
-SQUEEZED: Mapping[str, Body] = {
-    "a payload cut by 1": Body(change=lambda data: data[:-1]),
-    "a payload cut by 5": Body(change=lambda data: data[:-5]),
-    "half a payload": Body(change=lambda data: data[: len(data) // 2]),
-    "no payload": Body(change=lambda _: b""),
-    "a payload followed by zeros": Body(change=lambda data: data + bytes(4)),
-    "a payload followed by garbage": Body(change=lambda data: data + b"rubbish"),
-    "a payload twice": Body(change=lambda data: data + data),
-    "a payload in a different format": Body(change=lambda _: b"no such format at all"),
-    "a payload with a wrong byte": Body(change=lambda data: data[:-6] + b"\xa5" + data[-5:]),
-}
-
-
-MAX = 2**31 - 1
-RECORD_TOPICS: dict[str, dict[str, str]] = {
-    "cleanup.policy=compact": {"cleanup_policy": "compact"},
-    "LogAppendTime": {"message_timestamp_type": "LogAppendTime"},
-    "compression.type=lz4": {"compression_type": "lz4"},
-    "a time limit": {
-        "message_timestamp_before_max_ms": "10000",
-        "message_timestamp_after_max_ms": "10000",
-    },
-}
-RECORDS_THERE = (
-    "two good records",
-    "a null key",
-    "null keys",
-    "a key of length -2",
-    "a value too long",
-    "an offset delta left out",
-    "a later time",
-    "an earlier timestamp",
-    "a maximum timestamp that is too small",
-    "tomorrow's timestamp",
-    "a null key and tomorrow's timestamp",
-)
-STEPS: dict[str, list[tuple[str, int, int, int]]] = {
-    "in order": [("p", 0, 0, 2), ("p", 0, 2, 3), ("p", 0, 5, 1)],
-    "a repetition": [("p", 0, 0, 2), ("p", 0, 0, 2)],
-    "an old duplicate": [("p", 0, n, 1) for n in range(5)] + [("p", 0, 0, 1)],
-    "a duplicate that is too old": [("p", 0, n, 1) for n in range(7)] + [("p", 0, 0, 1)],
-    "a duplicate with a different range": [("p", 0, 0, 4), ("p", 0, 0, 2)],
-    "the end of a batch again": [("p", 0, 0, 4), ("p", 0, 2, 2)],
-    "a gap": [("p", 0, 0, 1), ("p", 0, 2, 1), ("p", 0, 1, 1)],
-    "an overlap": [("p", 0, 0, 2), ("p", 0, 1, 2)],
-    "not from 0": [("p", 0, 7, 1), ("p", 0, 8, 1)],
-    "a first epoch of 5": [("p", 5, 0, 1), ("p", 5, 1, 1)],
-    "a first epoch of 5, not from 0": [("p", 5, 3, 1)],
-    "a new epoch": [("p", 0, 0, 1), ("p", 1, 0, 1), ("p", 1, 1, 1)],
-    "a new epoch, not from 0": [("p", 0, 0, 1), ("p", 1, 1, 1)],
-    "an old epoch": [("p", 2, 0, 1), ("p", 1, 1, 1), ("p", 2, 1, 1)],
-    "a duplicate of an old epoch": [("p", 0, 0, 1), ("p", 1, 0, 1), ("p", 0, 0, 1)],
-    "two producers": [("p", 0, 0, 1), ("q", 0, 0, 1), ("p", 0, 1, 1), ("q", 0, 1, 1)],
-    "sequences that wrap": [("p", 0, MAX - 1, 3), ("p", 0, 1, 1)],
-    "sequences that wrap, repeated": [("p", 0, MAX, 2), ("p", 0, MAX, 2)],
-    "sequences that wrap, a gap": [("p", 0, MAX, 1), ("p", 0, 1, 1)],
-    "the highest epoch": [("p", 32767, 0, 1), ("p", 32767, 1, 1)],
-    "an epoch of -1": [("p", -1, 0, 1)],
-    "a sequence of -1": [("p", 0, -1, 1)],
-    "a sequence of -2": [("p", 0, -2, 1)],
-    "after a gap and a new epoch": [("p", 0, 0, 1), ("p", 0, 9, 1), ("p", 1, 0, 1)],
 }
 
 
@@ -267,16 +301,6 @@ def _half_an_old_time(world: World) -> None:
     world.produce(bytes(data))
 
 
-TOPICS = {
-    "LogAppendTime": {"message_timestamp_type": "LogAppendTime"},
-    "compact": {"cleanup_policy": "compact"},
-    "max.message.bytes=200": {"max_message_bytes": "200"},
-    "compression.type=gzip": {"compression_type": "gzip"},
-    "compression.type=uncompressed": {"compression_type": "uncompressed"},
-    "min.insync.replicas=2": {"min_insync_replicas": "2"},
-}
-
-
 @action
 def _records(world: World, /, body: Body, codec: Codec, **configs: str) -> None:
     world.create(1, **configs)
@@ -326,34 +350,6 @@ def produce_scenarios() -> Iterator[Scenario]:
     yield from _record_scenarios()
     yield Scenario("produce, one partition of three is good", _partly)
     yield Scenario("produce, one old time", _half_an_old_time)
-
-
-_FETCHES: dict[str, dict[str, object]] = {
-    "from the start": {},
-    "inside a batch": {"offset": 3},
-    "at the end": {"offset": 7},
-    "behind the end": {"offset": 8},
-    "far after the end": {"offset": 1 << 40},
-    "offset -1": {"offset": -1},
-    "epoch 0": {"epoch": 0},
-    "epoch 7": {"epoch": 7},
-    "epoch -5": {"epoch": -5},
-    "at most 1 byte": {"max_bytes": 1},
-    "at most 0 bytes": {"max_bytes": 0},
-    "at most -1 bytes": {"max_bytes": -1},
-    "at most 1 byte per partition": {"offset": 2, "partition_max_bytes": 1},
-    "at most 200 bytes per partition": {"partition_max_bytes": 200},
-    "at most -1 bytes a partition": {"offset": 2, "partition_max_bytes": -1},
-    "at least 0 bytes": {"offset": 7, "min_bytes": 0, "max_wait": timedelta(milliseconds=300)},
-    "waiting for much": {"min_bytes": 1 << 20, "max_wait": timedelta(milliseconds=100)},
-    "read committed": {"isolation_level": 1},
-    "isolation level 3": {"isolation_level": 3},
-    "an unknown session": {"session_id": 99, "session_epoch": 1},
-    "no session, of an id": {"session_id": 99, "session_epoch": -1},
-    "the next of no session": {"session_id": 0, "session_epoch": 1},
-    "a negative session epoch": {"session_id": 99, "session_epoch": -7},
-}
-TIMES = (-6, -5, -4, -3, -2, -1, 0, 1_000, 1_500, 2_000, 3_001, 1 << 50)
 
 
 def _filled(world: World) -> None:

@@ -55,6 +55,14 @@ CONFIGS = (
     "retention.bytes",
     "segment.bytes",
 )
+BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, ATTRIBUTES = 0, 8, 12, 16, 21
+LAST_DELTA, BASE_TIME, MAX_TIME, PRODUCER, EPOCH, SEQUENCE, COUNT = 23, 27, 35, 43, 51, 53, 57
+HOUR_MS = 3_600_000
+Action: TypeAlias = Callable[["World"], None]
+_P = ParamSpec("_P")
+SOCKET_S = 20.0  # A slow machine must not look like a broker that does not respond.
+OWN = "own"
+"""Name that is replaced by the name of the scenario's topic in all requests."""
 
 
 def plain(value: Any, name: str = "") -> Any:
@@ -169,11 +177,6 @@ def _are_deep(kafka: Any, ours: Any) -> bool:
     return lists and any(isinstance(value, dict | list) for value in kafka)
 
 
-BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, ATTRIBUTES = 0, 8, 12, 16, 21
-LAST_DELTA, BASE_TIME, MAX_TIME, PRODUCER, EPOCH, SEQUENCE, COUNT = 23, 27, 35, 43, 51, 53, 57
-HOUR_MS = 3_600_000
-
-
 def changed(offset: int, kind: str, value: int, *, count: int = 2, crc: bool = True) -> bytes:
     """Return a valid batch with one header field replaced."""
     data = batch(count)
@@ -250,13 +253,6 @@ BATCHES: Mapping[str, Callable[[], bytes | None]] = {
     "a body that is too long": lambda: _body(lambda body: body + bytes(3)),
     "a wrong record length": lambda: _body(lambda body: b"\x7e" + body[1:]),
 }
-
-
-Action: TypeAlias = Callable[["World"], None]
-_P = ParamSpec("_P")
-SOCKET_S = 20.0  # A slow machine must not look like a broker that does not respond.
-OWN = "own"
-"""Name that is replaced by the name of the scenario's topic in all requests."""
 
 
 def action(function: Callable[Concatenate[World, _P], None]) -> Callable[_P, Action]:

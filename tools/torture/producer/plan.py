@@ -23,6 +23,27 @@ from spark_kafka_sink.report.task_report import TaskAttempt
 from tools.torture.cluster import Brokers
 from tools.torture.proxy import DELAYS, LOSSES, Fault
 
+_MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
+    ((), 2),
+    (tuple(sorted(LOSSES)), 4),
+    (tuple(sorted(LOSSES | DELAYS)), 4),
+    (tuple(sorted(DELAYS)), 1),
+    ((Fault.LOSE_RESPONSE, Fault.RESET_RESPONSE, Fault.CUT_RESPONSE), 3),
+    ((Fault.LOSE_REQUEST, Fault.LOSE_RESPONSE, Fault.REFUSE, Fault.DENY), 3),
+    ((Fault.REFUSE, Fault.DENY, Fault.DUPLICATE), 3),
+    ((Fault.FORGET, Fault.REFUSE, Fault.DELAY_RESPONSE), 2),
+    ((Fault.FORGET, *sorted(LOSSES)), 1),
+    (tuple(sorted(Fault)), 2),
+)
+PATIENT_MS = 40_000
+_SECURED = 0.25
+"""Fraction of the runs that use SASL_SSL."""
+_FIRST_SECURED = 278
+"""First seed that can use SASL_SSL. Earlier runs in the ledger were drawn without SASL_SSL."""
+_MANY_RECORDS = 20_000
+_SLOW_S = 0.05
+_EMPTY_SESSIONS = 0.15
+
 
 class ClusterFault(StrEnum):
     """A fault of the brokers or the topic while the sessions write."""
@@ -38,14 +59,6 @@ class ClusterFault(StrEnum):
     RECREATE = "recreate"
     FEW_REPLICAS = "few-replicas"
     SMALL_MESSAGES = "small-messages"
-
-
-class Partitioning(StrEnum):
-    """How rows are assigned to partitions."""
-
-    EXPLICIT = "explicit"
-    KEYED = "keyed"
-    STICKY = "sticky"
 
 
 _DELETING = (ClusterFault.RECREATE, ClusterFault.DELETE)
@@ -65,23 +78,14 @@ _WEIGHTS = {
 _LAST = (*(fault for fault in ClusterFault if fault not in _DELETING), *_DELETING)
 """Order of the faults. Faults that delete the topic are last, because no fault can follow them."""
 _QUICK = (ClusterFault.NONE, ClusterFault.MOVE, ClusterFault.SMALL_MESSAGES)
-_MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
-    ((), 2),
-    (tuple(sorted(LOSSES)), 4),
-    (tuple(sorted(LOSSES | DELAYS)), 4),
-    (tuple(sorted(DELAYS)), 1),
-    ((Fault.LOSE_RESPONSE, Fault.RESET_RESPONSE, Fault.CUT_RESPONSE), 3),
-    ((Fault.LOSE_REQUEST, Fault.LOSE_RESPONSE, Fault.REFUSE, Fault.DENY), 3),
-    ((Fault.REFUSE, Fault.DENY, Fault.DUPLICATE), 3),
-    ((Fault.FORGET, Fault.REFUSE, Fault.DELAY_RESPONSE), 2),
-    ((Fault.FORGET, *sorted(LOSSES)), 1),
-    (tuple(sorted(Fault)), 2),
-)
-PATIENT_MS = 40_000
-_SECURED = 0.25
-"""Fraction of the runs that use SASL_SSL."""
-_FIRST_SECURED = 278
-"""First seed that can use SASL_SSL. Earlier runs in the ledger were drawn without SASL_SSL."""
+
+
+class Partitioning(StrEnum):
+    """How rows are assigned to partitions."""
+
+    EXPLICIT = "explicit"
+    KEYED = "keyed"
+    STICKY = "sticky"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,11 +216,6 @@ def _options(random: Random, *, patient: bool) -> dict[str, str]:
         "connections.max.idle.ms": str(random.choice((540_000, 540_000, 300))),
         "allow.auto.create.topics": "false",
     }
-
-
-_MANY_RECORDS = 20_000
-_SLOW_S = 0.05
-_EMPTY_SESSIONS = 0.15
 
 
 @dataclass(frozen=True, slots=True)

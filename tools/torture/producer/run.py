@@ -27,6 +27,13 @@ _CONTEXTS = "broker,metadata,queue,msg,protocol,eos"
 
 
 _WAIT_S = 20
+_MIN_S = 1.5
+_IN_SYNC_S = 40
+_TIMEOUT_S = 100
+_POLL_S = 1.0
+"""Seconds between checks of the brokers while the writer finishes."""
+_LOG_END = 1_000
+"""Maximum number of characters of a broker's log in a result."""
 
 
 class ClusterFaults:
@@ -140,15 +147,6 @@ def create(cluster: SecuredCluster, plan: Plan, topic: str) -> None:
             time.sleep(0.2)
         else:
             return
-
-
-_MIN_S = 1.5
-_IN_SYNC_S = 40
-_TIMEOUT_S = 100
-_POLL_S = 1.0
-"""Seconds between checks of the brokers while the writer finishes."""
-_LOG_END = 1_000
-"""Maximum number of characters of a broker's log in a result."""
 
 
 def producer_plans(arguments: argparse.Namespace) -> list[Plan]:

@@ -16,6 +16,10 @@ from tools.torture.streams.plan import Plan, Source, number_of
 from tools.torture.streams.scenarios import LOG, Kind, Step
 
 _SHOWN = 8
+_TIMEOUT_S = 60
+_TRACE = "trace.log"
+_FETCH_FAILED = "FetchFailed"
+_BEGUN = re.compile(rf"{re.escape(Step.TASK_BEGUN)} #\d+ (\{{.*\}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +96,6 @@ def _out_of_order(source: Source, written: Iterable[Found]) -> Iterator[str]:
             yield f"partition {partition}: micro-batches are mixed: {batches[:40]}"
 
 
-_TIMEOUT_S = 60
-
-
 def read(servers: str, topic: str, isolation: str = COMMITTED) -> list[Found]:
     """Return all records that can currently be read with an isolation level."""
     return [
@@ -153,11 +154,6 @@ def fence_producer(servers: str, transactional_id: str) -> None:
     """Fence the producer of a transactional ID by initializing a second producer with the ID."""
     settings = {"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0}
     Producer(settings).init_transactions(_TIMEOUT_S)
-
-
-_TRACE = "trace.log"
-_FETCH_FAILED = "FetchFailed"
-_BEGUN = re.compile(rf"{re.escape(Step.TASK_BEGUN)} #\d+ (\{{.*\}})")
 
 
 def unmet_aim(plan: Plan, folder: Path, logged: str) -> str:

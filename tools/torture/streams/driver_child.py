@@ -27,31 +27,6 @@ _MASTER = "127.0.0.1"
 _WORKERS = ("127.0.0.1", "127.0.0.2")
 EXECUTORS = len(_WORKERS)
 _CORES, _MEMORY_MIB = 2, 600
-
-
-def start_cluster(settings: Mapping[str, str], folder: str) -> str:
-    """Start the driver's JVM, with a Spark master and workers in it; return the master's URL."""
-    conf = SparkConf()
-    for name, value in settings.items():
-        conf.set(name, value)
-    SparkContext._ensure_initialized(conf=conf)
-    gateway: Any = SparkContext._gateway
-    deploy: Any = gateway.jvm.org.apache.spark.deploy
-    none = gateway.jvm.scala.Option.empty()
-    java_conf = gateway.jvm.org.apache.spark.SparkConf()
-    port = free_port()
-    deploy.master.Master.startRpcEnvAndEndpoint(_MASTER, port, 0, java_conf)
-    urls = gateway.new_array(gateway.jvm.String, 1)
-    urls[0] = f"spark://{_MASTER}:{port}"
-    for number, host in enumerate(_WORKERS):
-        size = (_CORES, _MEMORY_MIB)
-        work = f"{folder}/worker-{number}"
-        deploy.worker.Worker.startRpcEnvAndEndpoint(
-            *(host, 0, 0, *size, urls, work, none, java_conf, none)
-        )
-    return str(urls[0])
-
-
 _QUICK = " ".join(QUICK_JVM)
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -83,6 +58,29 @@ _SPECULATION = {
 _SCHEMA = "value string, key string, place int, nap bigint"
 _NAP = "substring(java_method('java.lang.Thread', 'sleep', nap), 1, 0)"
 _VALUE = f"IF(nap > 0, concat(value, {_NAP}), value) AS value"
+
+
+def start_cluster(settings: Mapping[str, str], folder: str) -> str:
+    """Start the driver's JVM, with a Spark master and workers in it; return the master's URL."""
+    conf = SparkConf()
+    for name, value in settings.items():
+        conf.set(name, value)
+    SparkContext._ensure_initialized(conf=conf)
+    gateway: Any = SparkContext._gateway
+    deploy: Any = gateway.jvm.org.apache.spark.deploy
+    none = gateway.jvm.scala.Option.empty()
+    java_conf = gateway.jvm.org.apache.spark.SparkConf()
+    port = free_port()
+    deploy.master.Master.startRpcEnvAndEndpoint(_MASTER, port, 0, java_conf)
+    urls = gateway.new_array(gateway.jvm.String, 1)
+    urls[0] = f"spark://{_MASTER}:{port}"
+    for number, host in enumerate(_WORKERS):
+        size = (_CORES, _MEMORY_MIB)
+        work = f"{folder}/worker-{number}"
+        deploy.worker.Worker.startRpcEnvAndEndpoint(
+            *(host, 0, 0, *size, urls, work, none, java_conf, none)
+        )
+    return str(urls[0])
 
 
 def main(profile: dict[str, Any], folder: str) -> None:

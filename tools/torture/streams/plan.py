@@ -33,6 +33,11 @@ NO_PARTITION = 999
 """Partition of records that must be written to the dead letter topic."""
 _FIRST_MTIME = 1_700_000_000
 _KEYS = 17
+ARROW_ROWS = 20
+_NAP_MS = 12
+_UNLISTED_TIMEOUT_MS = 60_000
+_MANY_ROWS = (45, 80, 110)
+_ROWS = (0, 1, 3, 30, 70, 150)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,13 +124,6 @@ class Source:
 def number_of(value: bytes | None) -> int:
     """Return the record number in a value."""
     return int((value or b"-1:").split(b":", 1)[0])
-
-
-ARROW_ROWS = 20
-_NAP_MS = 12
-_UNLISTED_TIMEOUT_MS = 60_000
-_MANY_ROWS = (45, 80, 110)
-_ROWS = (0, 1, 3, 30, 70, 150)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ _OPTIONS = {
     "kafka.linger.ms": "0",
 }
 _TOLERANT = {"errors.tolerance": "all"}
+_SEED = 7
 
 
 def stream_plans(arguments: argparse.Namespace) -> list[Plan]:
@@ -156,9 +157,6 @@ def _check(
         result.wrong += checked.wrong
         result.wrong += ["the torn batch was not detected"] if plan.must_tear else []
     result.facts["lost"] = 0 if result.outcome == TORN else checked.lost
-
-
-_SEED = 7
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 
+_TIMEOUT_MS, _SHARED_TIMEOUT_MS = 60_000, 12_000
+
 
 class Step(StrEnum):
     """A step in the processing of a micro-batch.
@@ -89,6 +91,11 @@ TWICE = frozenset(
 """Steps that occur at least twice in a task or a commit."""
 
 
+_TASK = (*TASK, *OPENING)
+_COMMIT = (*COMMIT, *PLANNING, *DECIDING)
+_ANY = (*LOG, *_TASK, *_COMMIT)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
     """The `hit`th time that a process reaches `step` in a micro-batch (any if `batch` is None).
@@ -124,6 +131,15 @@ OURS = ONCE | {Sink.AT_LEAST_ONCE}
 SEVERAL = frozenset({Sink.EXACTLY_ONCE})
 """Sinks with several transactions per batch, for which a decision record is needed."""
 SHARED = frozenset({Sink.ATOMIC})
+
+
+_NEVER: dict[Sink, frozenset[Step]] = {
+    Sink.SPARK: frozenset(Step) - LOG,
+    Sink.AT_LEAST_ONCE: EXACTLY_ONCE,
+    Sink.EXACTLY_ONCE: SHARED_ONLY,
+    Sink.ATOMIC: SEVERAL_ONLY,
+}
+"""Steps that a sink does not reach."""
 
 
 class Action(StrEnum):
@@ -215,6 +231,10 @@ class Kind(StrEnum):
     JOB_TWICE = "batch job: two at once"
 
 
+TEARING = frozenset({Kind.TORN, Kind.TORN_BY_OTHERS})
+"""The kinds of faults that are allowed to cause a torn batch."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """Settings of a driver.
@@ -227,6 +247,10 @@ class Profile:
     executors: bool = False
     lone_workers: bool = False
     hosts: bool = False
+
+
+_EXECUTORS = Profile(executors=True)
+_LONE_WORKERS = Profile(executors=True, lone_workers=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +278,6 @@ class Scenario:
     job: bool = False
     often: int = 2
 
-
-_TASK = (*TASK, *OPENING)
-_COMMIT = (*COMMIT, *PLANNING, *DECIDING)
-_ANY = (*LOG, *_TASK, *_COMMIT)
-_TIMEOUT_MS, _SHARED_TIMEOUT_MS = 60_000, 12_000
-_EXECUTORS = Profile(executors=True)
-_LONE_WORKERS = Profile(executors=True, lone_workers=True)
 
 SCENARIOS: dict[Kind, Scenario] = {
     Kind.NONE: Scenario((), Action.NOTHING, often=1),
@@ -357,18 +374,6 @@ SCENARIOS: dict[Kind, Scenario] = {
     ),
     Kind.JOB_TWICE: Scenario((*_TASK, *_COMMIT), Action.SECOND_DRIVER, ONCE, job=True, often=1),
 }
-
-TEARING = frozenset({Kind.TORN, Kind.TORN_BY_OTHERS})
-"""The kinds of faults that are allowed to cause a torn batch."""
-
-
-_NEVER: dict[Sink, frozenset[Step]] = {
-    Sink.SPARK: frozenset(Step) - LOG,
-    Sink.AT_LEAST_ONCE: EXACTLY_ONCE,
-    Sink.EXACTLY_ONCE: SHARED_ONLY,
-    Sink.ATOMIC: SEVERAL_ONLY,
-}
-"""Steps that a sink does not reach."""
 
 
 def reachable(steps: tuple[Step, ...], sink: Sink) -> tuple[Step, ...]:

@@ -41,6 +41,17 @@ _DELAYED = frozenset(
     }
 )
 """Actions that release the process at the step after `seconds`; the others release it at once."""
+_TWO_DRIVERS = frozenset({Action.PAUSE_DRIVER, Action.SECOND_DRIVER, Action.START_SECOND})
+TORN = "TornTransactionError"
+OTHER_QUERY = "another query"
+_POLL_S = 0.01
+_SETTLE_S = 25.0
+_MAX_S = 900.0
+_REFUSED_S = 120.0
+_MAX_STARTS = 12
+_INJECTION = Path(__file__).with_name("injection")
+_READY_S = 180
+_EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 class Actions:
@@ -273,16 +284,6 @@ def end_txn_of(stop: Stop, sink: Sink) -> tuple[str, int]:
     return of_task, stop.hit
 
 
-_TWO_DRIVERS = frozenset({Action.PAUSE_DRIVER, Action.SECOND_DRIVER, Action.START_SECOND})
-TORN = "TornTransactionError"
-OTHER_QUERY = "another query"
-_POLL_S = 0.01
-_SETTLE_S = 25.0
-_MAX_S = 900.0
-_REFUSED_S = 120.0
-_MAX_STARTS = 12
-
-
 class StuckError(RuntimeError):
     """The stream did not finish."""
 
@@ -429,11 +430,6 @@ class Supervisor:
     def log(self, text: str) -> None:
         """Append a line to the trace."""
         trace(self._folder, f"HARNESS {text}")
-
-
-_INJECTION = Path(__file__).with_name("injection")
-_READY_S = 180
-_EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 class Driver:

@@ -33,12 +33,11 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 
+NOW_MS = 1_700_000_000_000
+
 
 class NoSpaceError(OSError):
     """Raised by a full journal."""
-
-
-NOW_MS = 1_700_000_000_000
 
 
 class FullJournal(Journal):

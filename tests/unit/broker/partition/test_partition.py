@@ -40,6 +40,7 @@ CONFIGS = st.fixed_dictionaries(
 TIMES = st.sampled_from([-1 - NOW, -2 * HOUR, -HOUR, -1, 0, 1, HOUR, HOUR + 1, 2 * HOUR])
 KEYS = st.sampled_from([varint(-1), varint(0), varint(-2), varint(2) + b"ab", varint(200) + b"ab"])
 CODECS = st.sampled_from([Codec.NONE, Codec.GZIP, Codec.LZ4])
+OPTIONS = AppendOptions(config=DEFAULT_LOG_CONFIG, produce_version=12, now_ms=0)
 
 
 def test_open_transaction_and_unreplicated_marker_limit_the_stable_offset() -> None:
@@ -71,9 +72,6 @@ def test_leader_epoch_starts_with_its_leader() -> None:
     partition.leader_epoch = 3
     partition.begin_leader_epoch()
     assert [tuple(start) for start in partition.log.epochs.starts] == [(3, 0)]
-
-
-OPTIONS = AppendOptions(config=DEFAULT_LOG_CONFIG, produce_version=12, now_ms=0)
 
 
 def transactional(sequence: int) -> bytes:

@@ -37,6 +37,8 @@ from tests.support.clock import ManualClock
 MECHANISMS = (Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)
 
 WRITE, READ, TOPIC = AclOperation.WRITE, AclOperation.READ, ResourceType.TOPIC
+NOBODY = '{"alg":"none"}'
+DEEP = "[" * 100_000 + "]" * 100_000
 
 
 def message(token: str, authorization_id: str = "") -> bytes:
@@ -62,10 +64,6 @@ def test_rejection_is_acknowledged(token: str) -> None:
     assert not server.is_complete
     with pytest.raises(SaslAuthenticationError, match="invalid_token"):
         server.evaluate(b"\x01")
-
-
-NOBODY = '{"alg":"none"}'
-DEEP = "[" * 100_000 + "]" * 100_000
 
 
 def token_of(header: str, claims: str, signature: str = "") -> str:

@@ -22,6 +22,8 @@ JKS, PKCS12, PEM = StoreType.JKS, StoreType.PKCS12, StoreType.PEM
 PKCS12_STORE = "ssl.keystore.location=/me ssl.keystore.type=PKCS12"
 CERT = "-----BEGIN CERTIFICATE-----\nsentinel\n-----END CERTIFICATE-----"
 KEY = "-----BEGIN PRIVATE KEY-----\nsentinel\n-----END PRIVATE KEY-----"
+BOTH_PEM = "ssl.keystore.key=KEY ssl.keystore.certificate.chain=CERT"
+NO_PASSWORD = "is set, but PEM files have no such password"
 
 
 def parse(options: str = "", **named: str) -> TlsConfig:
@@ -149,10 +151,6 @@ def test_truststore_options_are_parsed(options: str, expected: TrustStore | None
 )
 def test_keystore_options_are_parsed(options: str, expected: KeyStore | None) -> None:
     assert parse(options).keystore == expected
-
-
-BOTH_PEM = "ssl.keystore.key=KEY ssl.keystore.certificate.chain=CERT"
-NO_PASSWORD = "is set, but PEM files have no such password"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,10 @@ from tests.unit.formats.avro.fastavro_rows import encode, read, record, try_to_e
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
 TYPES = types(PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string()))
+UNTYPED: list[Any] = [{}, {"name": "string"}, {"type": {}}, None, 5, [None], [{}]]
+UUID = {"type": "string", "logicalType": "uuid"}
+TIME = {"type": "int", "logicalType": "time-millis"}
+AMOUNT = {"type": "bytes", "logicalType": "decimal", "precision": 4}
 
 
 def for_fastavro(type_: pa.DataType, value: Any) -> Any:
@@ -266,9 +270,6 @@ def test_columns_that_do_not_fit_a_schema_are_rejected(
         compile_encoder(spec, type_)
 
 
-UNTYPED: list[Any] = [{}, {"name": "string"}, {"type": {}}, None, 5, [None], [{}]]
-
-
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
@@ -337,11 +338,6 @@ UNTYPED: list[Any] = [{}, {"name": "string"}, {"type": {}}, None, 5, [None], [{}
 def test_invalid_schemas_are_rejected(schema: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         compile_encoder(EncoderSpec(format=Format.AVRO, schema=schema), pa.struct([]))
-
-
-UUID = {"type": "string", "logicalType": "uuid"}
-TIME = {"type": "int", "logicalType": "time-millis"}
-AMOUNT = {"type": "bytes", "logicalType": "decimal", "precision": 4}
 
 
 @pytest.mark.parametrize(

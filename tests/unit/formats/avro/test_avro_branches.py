@@ -43,6 +43,65 @@ MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 TIME_MILLIS = {"type": "int", "logicalType": "time-millis"}
 TIME_MICROS = {"type": "long", "logicalType": "time-micros"}
 NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)
+INT, LONG, FLOAT, DOUBLE = "int", "long", "float", "double"
+ENUMS = [ENUM, OTHER_ENUM]
+OTHERS = ["null", "boolean", "int", "long", "float", "double", "string", "bytes"]
+CREATED = {
+    "type": "record",
+    "name": "a.Created",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+    ],
+}
+CANCELLED = {"type": "record", "name": "a.Cancelled", "fields": [{"name": "id", "type": "string"}]}
+COUNTED = {"type": "record", "name": "a.Counted", "fields": [{"name": "id", "type": "long"}]}
+MEASURED = {"type": "record", "name": "b.Counted", "fields": [{"name": "id", "type": "double"}]}
+LISTED = {
+    "type": "record",
+    "name": "b.Listed",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
+    ],
+}
+EVENTS = ["null", CREATED, CANCELLED, LISTED, COUNTED, MEASURED]
+WRAPPED: dict[str, Any] = {
+    "plain": (lambda type_: type_, lambda branch: branch, lambda value: value),
+    "nullable": (lambda type_: type_, lambda branch: ["null", branch], lambda value: value),
+    "list": (
+        pa.list_,
+        lambda branch: {"type": "array", "items": ["null", branch]},
+        lambda value: [value],
+    ),
+    "map": (
+        lambda type_: pa.map_(pa.string(), type_),
+        lambda branch: {"type": "map", "values": branch},
+        lambda value: [("k", value)],
+    ),
+    "struct": (
+        lambda type_: pa.struct([("x", type_)]),
+        lambda branch: {
+            "type": "record",
+            "name": "Inner",
+            "fields": [{"name": "x", "type": branch}],
+        },
+        lambda value: {"x": value},
+    ),
+}
+MEMBERS = ["int", "string", record(("x", "double")), {"type": "array", "items": "long"}]
+MEMBER_TYPES = pa.struct(
+    [
+        ("member0", pa.int32()),
+        ("member1", pa.string()),
+        ("member2", pa.struct([("x", pa.float64())])),
+        ("member3", pa.list_(pa.int64())),
+    ]
+)
+MEMBER_VALUES = [7, "é", {"x": 1.5}, [1, 2]]
+INNER = {**record(("v", "int")), "name": "X"}
+OTHER = {**record(("v", "int"), ("w", "int")), "name": "B"}
+ROWS: dict[str, Any] = {"int": pa.int32(), "null": pa.null(), "X": pa.struct([("v", pa.int32())])}
 
 
 def chosen(type_: pa.DataType, values: list[Any], union: list[Any]) -> list[int]:
@@ -164,10 +223,8 @@ def logical(kind: str, name: str) -> dict[str, Any]:
     return {"type": kind, "logicalType": name}
 
 
-INT, LONG, FLOAT, DOUBLE = "int", "long", "float", "double"
 TIMES = [logical("long", f"timestamp-{unit}") for unit in ("micros", "nanos", "millis")]
 LOCAL = [logical("long", f"local-{type_['logicalType']}") for type_ in TIMES]
-ENUMS = [ENUM, OTHER_ENUM]
 RULES: dict[pa.DataType, tuple[list[Any], list[Any], list[Any]]] = {
     # The column's own types, exact types, and types that some values do not fit.
     pa.int8(): ([INT], [LONG, FLOAT, DOUBLE], []),
@@ -187,7 +244,6 @@ RULES: dict[pa.DataType, tuple[list[Any], list[Any], list[Any]]] = {
     pa.duration("us"): ([LONG], [], []),
 }
 """Types of columns, and the types of branches that accept them."""
-OTHERS = ["null", "boolean", "int", "long", "float", "double", "string", "bytes"]
 COLUMNS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     **{type_: plain_values(type_) for type_ in RULES},
     pa.int64(): st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 2**25),
@@ -267,28 +323,6 @@ def test_each_value_is_written_exactly_and_to_the_closest_type(data: st.DataObje
             assert comparable(read(schema, payload)["v"][0]) == comparable(value, unit)
 
 
-CREATED = {
-    "type": "record",
-    "name": "a.Created",
-    "fields": [
-        {"name": "id", "type": "string"},
-        {"name": "note", "type": ["null", "string"], "default": None},
-    ],
-}
-CANCELLED = {"type": "record", "name": "a.Cancelled", "fields": [{"name": "id", "type": "string"}]}
-COUNTED = {"type": "record", "name": "a.Counted", "fields": [{"name": "id", "type": "long"}]}
-MEASURED = {"type": "record", "name": "b.Counted", "fields": [{"name": "id", "type": "double"}]}
-LISTED = {
-    "type": "record",
-    "name": "b.Listed",
-    "fields": [
-        {"name": "id", "type": "string"},
-        {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
-    ],
-}
-EVENTS = ["null", CREATED, CANCELLED, LISTED, COUNTED, MEASURED]
-
-
 def event_of(row: dict[str, Any], union: Any, name: str | None = None) -> tuple[str, Any]:
     """Return the record that is written at the top level, and the same when it is nested."""
     whole: Any = pa.array([row])
@@ -302,31 +336,6 @@ def event_of(row: dict[str, Any], union: Any, name: str | None = None) -> tuple[
         results.append(fastavro.schemaless_reader(source, parsed, None, return_record_name=True))
     assert results[1]["e"][0]["k"] == results[0]
     return cast("tuple[str, Any]", results[0])
-
-
-WRAPPED: dict[str, Any] = {
-    "plain": (lambda type_: type_, lambda branch: branch, lambda value: value),
-    "nullable": (lambda type_: type_, lambda branch: ["null", branch], lambda value: value),
-    "list": (
-        pa.list_,
-        lambda branch: {"type": "array", "items": ["null", branch]},
-        lambda value: [value],
-    ),
-    "map": (
-        lambda type_: pa.map_(pa.string(), type_),
-        lambda branch: {"type": "map", "values": branch},
-        lambda value: [("k", value)],
-    ),
-    "struct": (
-        lambda type_: pa.struct([("x", type_)]),
-        lambda branch: {
-            "type": "record",
-            "name": "Inner",
-            "fields": [{"name": "x", "type": branch}],
-        },
-        lambda value: {"x": value},
-    ),
-}
 
 
 @pytest.mark.parametrize("has_default", [False, True])
@@ -611,18 +620,6 @@ def test_recursive_unions_are_matched_once_for_each_column() -> None:
     assert read(schema, encoded[0]) == expected
 
 
-MEMBERS = ["int", "string", record(("x", "double")), {"type": "array", "items": "long"}]
-MEMBER_TYPES = pa.struct(
-    [
-        ("member0", pa.int32()),
-        ("member1", pa.string()),
-        ("member2", pa.struct([("x", pa.float64())])),
-        ("member3", pa.list_(pa.int64())),
-    ]
-)
-MEMBER_VALUES = [7, "é", {"x": 1.5}, [1, 2]]
-
-
 @pytest.mark.parametrize("position", [None, 0, 2, 4])
 def test_members_of_a_union_as_from_avro_returns_it(position: int | None) -> None:
     branches = list(MEMBERS)
@@ -688,11 +685,6 @@ def test_records_of_several_unions_are_named() -> None:
         spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(schema), message=names)
         with pytest.raises((ColumnError, ConfigError), match=problem):
             compile_encoder(spec, type_)
-
-
-INNER = {**record(("v", "int")), "name": "X"}
-OTHER = {**record(("v", "int"), ("w", "int")), "name": "B"}
-ROWS: dict[str, Any] = {"int": pa.int32(), "null": pa.null(), "X": pa.struct([("v", pa.int32())])}
 
 
 @pytest.mark.parametrize(

@@ -12,26 +12,15 @@ import pytest
 from spark_kafka_sink.formats.avro.avro_references import inline_references
 from tests.unit.formats.avro.fastavro_rows import encode
 
+CITY = {"f0": "Bern"}
+RATE = {"type": "enum", "name": "Rate", "symbols": ["LOW", "HIGH"]}
+
 
 def named(name: str, *fields: Any, **attributes: Any) -> dict[str, Any]:
     declared = [{"name": f"f{number}", "type": type_} for number, type_ in enumerate(fields)]
     return {"type": "record", "name": name, "fields": declared, **attributes}
 
 
-def read_with_parts(schema: Any, parts: list[Any], data: bytes) -> Any:
-    """Return what a reader sees that parses the referenced schemas one after the other."""
-    types: dict[str, Any] = {}
-    for part in parts:
-        fastavro.parse_schema(part, named_schemas=types)
-    source = io.BytesIO(data)
-    parsed = fastavro.parse_schema(named("W", schema), types)  # A record adds no bytes.
-    value: Any = fastavro.schemaless_reader(source, parsed, None)
-    assert not source.read()
-    return value["f0"]
-
-
-CITY = {"f0": "Bern"}
-RATE = {"type": "enum", "name": "Rate", "symbols": ["LOW", "HIGH"]}
 CASES: dict[str, tuple[Any, list[Any], Any]] = {
     "namespace as an attribute": (
         named("Main", "b.City"),
@@ -75,6 +64,18 @@ CASES: dict[str, tuple[Any, list[Any], Any]] = {
         {"f0": CITY, "f1": 5},
     ),
 }
+
+
+def read_with_parts(schema: Any, parts: list[Any], data: bytes) -> Any:
+    """Return what a reader sees that parses the referenced schemas one after the other."""
+    types: dict[str, Any] = {}
+    for part in parts:
+        fastavro.parse_schema(part, named_schemas=types)
+    source = io.BytesIO(data)
+    parsed = fastavro.parse_schema(named("W", schema), types)  # A record adds no bytes.
+    value: Any = fastavro.schemaless_reader(source, parsed, None)
+    assert not source.read()
+    return value["f0"]
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -31,6 +31,9 @@ from tests.unit.formats.json.json_reference import ZONE, expected, read
 
 SPEC = EncoderSpec(format=Format.JSON, zone=ZONE)
 NAN, INFINITY = float("nan"), float("inf")
+TYPES = types(
+    PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string(), pa.int64(), pa.bool_(), pa.date32())
+)
 
 
 def encode(array: pa.Array[Any], spec: EncoderSpec = SPEC) -> list[str | None]:
@@ -251,11 +254,6 @@ def test_derived_schema_validates_the_rows() -> None:
             jsonschema.validate(json.loads(text or ""), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"points": None}, schema)
-
-
-TYPES = types(
-    PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string(), pa.int64(), pa.bool_(), pa.date32())
-)
 
 
 @given(rows(TYPES))

@@ -28,6 +28,102 @@ from spark_kafka_sink.formats.json.json_check_compiler import compile_check
 from spark_kafka_sink.formats.json.json_references import JsonReferences
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
+TEXT, NUMBER = {"type": "string"}, {"type": "number"}
+NULLABLE = {"type": ["string", "null"]}
+TEXTS: Any = pa.array([{"d": "x"}])
+ROWS: list[Any] = [
+    {"a": "x", "b": [1, 2], "c": {"d": "R", "e": None}},
+    {"a": None, "b": [1, None], "c": {"d": "B", "e": 1}},
+    {"a": "y", "b": None, "c": {"d": None, "e": 2}},
+    {"a": "z", "b": [], "c": None},
+    None,
+]
+NESTED = pa.struct([("d", pa.string()), ("e", pa.int64())])
+ARRAY: Any = pa.array(
+    ROWS, pa.struct([("a", pa.string()), ("b", pa.list_(pa.int32())), ("c", NESTED)])
+)
+DRAFTS = {
+    jsonschema.Draft4Validator: "http://json-schema.org/draft-04/schema#",
+    jsonschema.Draft6Validator: "http://json-schema.org/draft-06/schema#",
+    jsonschema.Draft7Validator: "http://json-schema.org/draft-07/schema#",
+    jsonschema.Draft201909Validator: "https://json-schema.org/draft/2019-09/schema",
+    jsonschema.Draft202012Validator: "https://json-schema.org/draft/2020-12/schema",
+}
+OLD, NEW = [*DRAFTS][1:3], [*DRAFTS][3:]
+NAMES_AND_IDS: list[tuple[str, str | None, list[str]]] = [
+    # The name of a reference, the id of the schema, and what refers to it from http://x/a/main.
+    ("http://x/b/box.json", None, ["http://x/b/box.json", "../b/box.json", "/b/box.json"]),
+    ("box.json", None, ["box.json", "http://x/a/box.json"]),
+    ("box", "http://x/b/box.json", ["box", "http://x/b/box.json", "../b/box.json"]),
+    ("http://y/box", "http://x/b/box.json", ["http://y/box", "../b/box.json"]),
+    ("http://x/b/c.json", "box.json", ["../b/box.json", "http://x/b/box.json"]),
+    ("box", "urn:example:box", ["box", "urn:example:box"]),
+    ("com.x.Box", "https://x/box#", ["com.x.Box", "https://x/box", "https://x/box#"]),
+]
+VALUES: Any = pa.array(
+    [
+        {"n": 1, "f": 1.5, "m": [("x", "1"), ("y", None)], "l": ["a", "b", "c"], "d": Decimal(7)},
+        {"n": 2, "f": math.nan, "m": [("y", "3")], "l": [None, "a"], "d": Decimal(8)},
+        {"n": None, "f": math.inf, "m": [("x", "2"), ("xy", "1")], "l": [], "d": None},
+        {"n": 3, "f": -0.0, "m": None, "l": None, "d": Decimal(9), "p": Decimal("2.00")},
+        {"n": 4, "f": None, "m": [], "l": ["a"], "d": Decimal(0), "p": Decimal("1.50")},
+    ],
+    pa.struct(
+        [
+            ("n", pa.int16()),
+            ("f", pa.float64()),
+            ("m", pa.map_(pa.string(), pa.string())),
+            ("l", pa.list_(pa.string())),
+            ("d", pa.decimal128(5, 0)),
+            ("p", pa.decimal128(5, 2)),
+        ]
+    ),
+)
+INTEGER = {"type": "integer"}
+TREE: dict[str, Any] = {
+    "v": INTEGER,
+    "next": {"anyOf": [{"$ref": "#/$defs/L"}, {"$ref": "#/$defs/M"}]},
+}
+SHAPES: Any = pa.array(
+    [
+        {"circle": {"r": 1.5}},
+        {"square": {"a": 2}},
+        {"circle": {"r": 1.0}, "square": {"a": 2}},
+        {"text": "x", "sides": [1]},
+        {"sides": []},
+        {},
+    ],
+    pa.struct(
+        [
+            ("circle", pa.struct([("r", pa.float64())])),
+            ("square", pa.struct([("a", pa.int32())])),
+            ("text", pa.string()),
+            ("sides", pa.list_(pa.int64())),
+        ]
+    ),
+)
+LEAVES = st.sampled_from(
+    [True, {}, TEXT, INTEGER, {"enum": ["x", 1]}, {"type": ["null", "string"]}, {"type": "null"}]
+)
+COLUMNS = pa.struct(
+    [
+        ("a", pa.string()),
+        ("n", pa.int64()),
+        ("c", pa.struct([("a", pa.string()), ("n", pa.int32())])),
+        ("l", pa.list_(pa.int32())),
+    ]
+)
+FULL = {"a": "x", "n": 1, "c": {"a": "x", "n": 1}, "l": [1]}
+WORDS, SMALL = st.sampled_from(["x", "y", None]), st.sampled_from([1, 2, None])
+DRAWN_ROWS = st.fixed_dictionaries(
+    {
+        "a": WORDS,
+        "n": SMALL,
+        "c": st.none() | st.fixed_dictionaries({"a": WORDS, "n": SMALL}),
+        "l": st.none() | st.lists(SMALL, max_size=2),
+    }
+)
+
 
 def errors_of(
     array: pa.StructArray,
@@ -62,20 +158,44 @@ def an_object(required: list[str] | None = None, **properties: Any) -> dict[str,
     return {**schema, "required": required} if required else schema
 
 
-TEXT, NUMBER = {"type": "string"}, {"type": "number"}
-NULLABLE = {"type": ["string", "null"]}
-TEXTS: Any = pa.array([{"d": "x"}])
-ROWS: list[Any] = [
-    {"a": "x", "b": [1, 2], "c": {"d": "R", "e": None}},
-    {"a": None, "b": [1, None], "c": {"d": "B", "e": 1}},
-    {"a": "y", "b": None, "c": {"d": None, "e": 2}},
-    {"a": "z", "b": [], "c": None},
-    None,
+BOX = an_object(["d"], d={"enum": ["R", "G"]})
+REFERENCES: list[tuple[Any, str, dict[str, Any]]] = [
+    (DRAFTS, "#/definitions/Box%3Cstring%3E", {"definitions": {"Box<string>": BOX}}),
+    (DRAFTS, "#/definitions/a~1b~0c%25%22", {"definitions": {'a/b~c%"': BOX}}),
+    (DRAFTS, "#/definitions/All/allOf/0", {"definitions": {"All": {"allOf": [BOX]}}}),
+    (DRAFTS, "#/definitions/", {"definitions": {"": BOX}}),
+    (OLD, "#Box", {"definitions": {"Box": {"$id": "#Box", **BOX}}}),
+    (OLD + NEW, "b.json", {"$id": "http://x/a", "definitions": {"B": {"$id": "b.json", **BOX}}}),
+    (
+        [jsonschema.Draft4Validator],
+        "http://x/b.json#",
+        {"id": "http://x/a", "definitions": {"B": {"id": "b.json", **BOX}}},
+    ),
+    (
+        OLD + NEW,
+        "http://x/a#/definitions/Box",
+        {"$id": "http://x/a", "definitions": {"Box": BOX}},
+    ),
+    (NEW, "#Box", {"$defs": {"Box": {"$anchor": "Box", **BOX}}}),
+    (
+        [jsonschema.Draft202012Validator],
+        "#Box",
+        {"$defs": {"Box": {"$dynamicAnchor": "Box", **BOX}}},
+    ),
+    (
+        NEW,
+        "b#/$defs/C",
+        {"$id": "http://x/a", "$defs": {"B": {"$id": "b", "$defs": {"C": BOX}}}},
+    ),
 ]
-NESTED = pa.struct([("d", pa.string()), ("e", pa.int64())])
-ARRAY: Any = pa.array(
-    ROWS, pa.struct([("a", pa.string()), ("b", pa.list_(pa.int32())), ("c", NESTED)])
-)
+RECURSIVE = {**an_object(a=TEXT, c={"$ref": "#"}), "additionalProperties": True}
+TREES = {
+    "$ref": "#/$defs/L",
+    "$defs": {
+        "L": {**an_object(["v"], **TREE), "additionalProperties": False},
+        "M": an_object(**{**TREE, "v": {"type": "number"}}),
+    },
+}
 
 
 @pytest.mark.parametrize("writes_nulls", [False, True])
@@ -149,46 +269,6 @@ def test_faults_name_the_field() -> None:
 def test_schema_that_contradicts_the_columns_is_rejected(schema: Any, message: str) -> None:
     with pytest.raises(ColumnError, match=message):
         errors_of(ARRAY, schema)
-
-
-BOX = an_object(["d"], d={"enum": ["R", "G"]})
-DRAFTS = {
-    jsonschema.Draft4Validator: "http://json-schema.org/draft-04/schema#",
-    jsonschema.Draft6Validator: "http://json-schema.org/draft-06/schema#",
-    jsonschema.Draft7Validator: "http://json-schema.org/draft-07/schema#",
-    jsonschema.Draft201909Validator: "https://json-schema.org/draft/2019-09/schema",
-    jsonschema.Draft202012Validator: "https://json-schema.org/draft/2020-12/schema",
-}
-OLD, NEW = [*DRAFTS][1:3], [*DRAFTS][3:]
-REFERENCES: list[tuple[Any, str, dict[str, Any]]] = [
-    (DRAFTS, "#/definitions/Box%3Cstring%3E", {"definitions": {"Box<string>": BOX}}),
-    (DRAFTS, "#/definitions/a~1b~0c%25%22", {"definitions": {'a/b~c%"': BOX}}),
-    (DRAFTS, "#/definitions/All/allOf/0", {"definitions": {"All": {"allOf": [BOX]}}}),
-    (DRAFTS, "#/definitions/", {"definitions": {"": BOX}}),
-    (OLD, "#Box", {"definitions": {"Box": {"$id": "#Box", **BOX}}}),
-    (OLD + NEW, "b.json", {"$id": "http://x/a", "definitions": {"B": {"$id": "b.json", **BOX}}}),
-    (
-        [jsonschema.Draft4Validator],
-        "http://x/b.json#",
-        {"id": "http://x/a", "definitions": {"B": {"id": "b.json", **BOX}}},
-    ),
-    (
-        OLD + NEW,
-        "http://x/a#/definitions/Box",
-        {"$id": "http://x/a", "definitions": {"Box": BOX}},
-    ),
-    (NEW, "#Box", {"$defs": {"Box": {"$anchor": "Box", **BOX}}}),
-    (
-        [jsonschema.Draft202012Validator],
-        "#Box",
-        {"$defs": {"Box": {"$dynamicAnchor": "Box", **BOX}}},
-    ),
-    (
-        NEW,
-        "b#/$defs/C",
-        {"$id": "http://x/a", "$defs": {"B": {"$id": "b", "$defs": {"C": BOX}}}},
-    ),
-]
 
 
 @pytest.mark.parametrize("is_declared", [True, False])
@@ -331,18 +411,6 @@ def test_parts_of_draft_3_are_rejected() -> None:
             errors_of(ARRAY, schema)
     with pytest.raises(ConfigError, match="draft 3"):
         errors_of(ARRAY, an_object(c={"$ref": "old"}), {"old": old})
-
-
-NAMES_AND_IDS: list[tuple[str, str | None, list[str]]] = [
-    # The name of a reference, the id of the schema, and what refers to it from http://x/a/main.
-    ("http://x/b/box.json", None, ["http://x/b/box.json", "../b/box.json", "/b/box.json"]),
-    ("box.json", None, ["box.json", "http://x/a/box.json"]),
-    ("box", "http://x/b/box.json", ["box", "http://x/b/box.json", "../b/box.json"]),
-    ("http://y/box", "http://x/b/box.json", ["http://y/box", "../b/box.json"]),
-    ("http://x/b/c.json", "box.json", ["../b/box.json", "http://x/b/box.json"]),
-    ("box", "urn:example:box", ["box", "urn:example:box"]),
-    ("com.x.Box", "https://x/box#", ["com.x.Box", "https://x/box", "https://x/box#"]),
-]
 
 
 @pytest.mark.parametrize("fragment", ["", "#", "#/definitions/Box", "#Box"])
@@ -501,9 +569,6 @@ def test_reference_beside_a_property_named_id(
         errors_of(pa.array([{"a": 1, "b": "x"}]), whole, others)
 
 
-RECURSIVE = {**an_object(a=TEXT, c={"$ref": "#"}), "additionalProperties": True}
-
-
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
@@ -530,28 +595,6 @@ def test_schemas_that_are_rejected(schema: Any, message: str) -> None:
     assert not errors_of(ARRAY.slice(3, 1), RECURSIVE)
     with pytest.raises(ConfigError, match=message):
         errors_of(ARRAY, schema)
-
-
-VALUES: Any = pa.array(
-    [
-        {"n": 1, "f": 1.5, "m": [("x", "1"), ("y", None)], "l": ["a", "b", "c"], "d": Decimal(7)},
-        {"n": 2, "f": math.nan, "m": [("y", "3")], "l": [None, "a"], "d": Decimal(8)},
-        {"n": None, "f": math.inf, "m": [("x", "2"), ("xy", "1")], "l": [], "d": None},
-        {"n": 3, "f": -0.0, "m": None, "l": None, "d": Decimal(9), "p": Decimal("2.00")},
-        {"n": 4, "f": None, "m": [], "l": ["a"], "d": Decimal(0), "p": Decimal("1.50")},
-    ],
-    pa.struct(
-        [
-            ("n", pa.int16()),
-            ("f", pa.float64()),
-            ("m", pa.map_(pa.string(), pa.string())),
-            ("l", pa.list_(pa.string())),
-            ("d", pa.decimal128(5, 0)),
-            ("p", pa.decimal128(5, 2)),
-        ]
-    ),
-)
-INTEGER = {"type": "integer"}
 
 
 @pytest.mark.parametrize(
@@ -758,19 +801,6 @@ def test_too_many_levels(format_: Format) -> None:
         derive_schema(format_, type_, "Value")
 
 
-TREE: dict[str, Any] = {
-    "v": INTEGER,
-    "next": {"anyOf": [{"$ref": "#/$defs/L"}, {"$ref": "#/$defs/M"}]},
-}
-TREES = {
-    "$ref": "#/$defs/L",
-    "$defs": {
-        "L": {**an_object(["v"], **TREE), "additionalProperties": False},
-        "M": an_object(**{**TREE, "v": {"type": "number"}}),
-    },
-}
-
-
 def test_alternatives_of_deep_columns_are_matched_once() -> None:
     """Each level would multiply the time and the checks by the number of alternatives."""
     type_ = pa.struct([("v", pa.float64())])
@@ -821,26 +851,6 @@ def test_item_arrays_of_older_drafts(extra: Any) -> None:
         if row["l"] and not validator.is_valid({"l": row["l"]})
     ]
     assert errors_of(VALUES, schema).rows.tolist() == expected
-
-
-SHAPES: Any = pa.array(
-    [
-        {"circle": {"r": 1.5}},
-        {"square": {"a": 2}},
-        {"circle": {"r": 1.0}, "square": {"a": 2}},
-        {"text": "x", "sides": [1]},
-        {"sides": []},
-        {},
-    ],
-    pa.struct(
-        [
-            ("circle", pa.struct([("r", pa.float64())])),
-            ("square", pa.struct([("a", pa.int32())])),
-            ("text", pa.string()),
-            ("sides", pa.list_(pa.int64())),
-        ]
-    ),
-)
 
 
 def closed(**properties: Any) -> dict[str, Any]:
@@ -896,11 +906,6 @@ def test_columns_that_contradict_all_alternatives_are_rejected(schema: Any, path
         errors_of(SHAPES, schema)
 
 
-LEAVES = st.sampled_from(
-    [True, {}, TEXT, INTEGER, {"enum": ["x", 1]}, {"type": ["null", "string"]}, {"type": "null"}]
-)
-
-
 @st.composite
 def object_schemas(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> Any:
     """Return a schema of `COLUMNS`."""
@@ -922,24 +927,6 @@ SCHEMAS: st.SearchStrategy[Any] = st.recursive(
         | st.builds(lambda any_: {"anyOf": any_}, st.lists(inner, min_size=1, max_size=3))
     ),
     max_leaves=12,
-)
-COLUMNS = pa.struct(
-    [
-        ("a", pa.string()),
-        ("n", pa.int64()),
-        ("c", pa.struct([("a", pa.string()), ("n", pa.int32())])),
-        ("l", pa.list_(pa.int32())),
-    ]
-)
-FULL = {"a": "x", "n": 1, "c": {"a": "x", "n": 1}, "l": [1]}
-WORDS, SMALL = st.sampled_from(["x", "y", None]), st.sampled_from([1, 2, None])
-DRAWN_ROWS = st.fixed_dictionaries(
-    {
-        "a": WORDS,
-        "n": SMALL,
-        "c": st.none() | st.fixed_dictionaries({"a": WORDS, "n": SMALL}),
-        "l": st.none() | st.lists(SMALL, max_size=2),
-    }
 )
 
 

@@ -39,6 +39,8 @@ TYPES = single_item_types(
     (*PLAIN_TYPES, pa.large_string(), pa.duration("us"), pa.time64("ns")),
     (pa.string(), pa.int32(), pa.int64(), pa.bool_()),
 )
+TAGS = pa.map_(pa.string(), pa.string())
+CITY = pa.struct([("City", pa.string())])
 
 
 def message_class(descriptor: str | descriptor_pb2.FileDescriptorProto, name: str) -> Any:
@@ -446,9 +448,6 @@ def test_columns_with_the_same_json_name_are_rejected(names: tuple[str, str]) ->
             derive_schema(Format.PROTOBUF, nested, "Value")
 
 
-TAGS = pa.map_(pa.string(), pa.string())
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -462,9 +461,6 @@ def test_columns_with_the_name_of_map_entries_are_rejected(
 ) -> None:
     with pytest.raises(ColumnError, match="have the same name in Protobuf"):
         derive_schema(Format.PROTOBUF, pa.struct(fields), "Value")
-
-
-CITY = pa.struct([("City", pa.string())])
 
 
 @pytest.mark.parametrize(

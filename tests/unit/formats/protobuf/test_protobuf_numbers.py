@@ -20,6 +20,29 @@ from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
 from tests.support.protoc import compile_files, message_class
 
 TEXT = pa.string()
+SHAPES: dict[str, Any] = {
+    "struct": lambda inner: inner,
+    "structs": lambda inner: pa.list_(pa.field("element", inner, nullable=False)),
+    "map": lambda inner: pa.map_(TEXT, inner),
+    "texts": lambda _: pa.list_(pa.field("element", TEXT, nullable=False)),
+    "bytes": lambda _: pa.binary(),
+}
+"""The type of a column by its name; others are strings."""
+NAMES = (*SHAPES, "a", "b_c", "Dd")
+HEAD = 'syntax = "proto2"; package p; '
+GROUP = "optional group B = 3 { optional string q = 1; } extensions 10 to 20;"
+FOREIGN = [
+    ("optional int32 b = 7; oneof o { string a = 9; int64 x = 4; }", (9, 7, 10), "reserved 4;"),
+    (GROUP, (21, 3, 22), "reserved 10 to 20;"),
+    (
+        "required E a = 2; enum E { X = 1; } reserved 5 to max; reserved 'c';",
+        (2, 3, 4),
+        "5 to max;",
+    ),
+    ("optional string b = 18999;", (20000, 18999, 20001), ""),
+    ("} message Other { optional string a = 5;", (1, 2, 3), ""),
+    ("optional Part a = 4; message Part { optional string a = 5; }", (4, 5, 6), ""),
+]
 
 
 def struct(*columns: str | pa.Field[Any]) -> pa.StructType:
@@ -68,17 +91,6 @@ def numbers(schema: str) -> dict[str, int]:
     return {field.name: field.number for field in message_of(schema).field}
 
 
-SHAPES: dict[str, Any] = {
-    "struct": lambda inner: inner,
-    "structs": lambda inner: pa.list_(pa.field("element", inner, nullable=False)),
-    "map": lambda inner: pa.map_(TEXT, inner),
-    "texts": lambda _: pa.list_(pa.field("element", TEXT, nullable=False)),
-    "bytes": lambda _: pa.binary(),
-}
-"""The type of a column by its name; others are strings."""
-NAMES = (*SHAPES, "a", "b_c", "Dd")
-
-
 def columns_of(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Return structs that have some of the names in any order."""
     columns = [
@@ -89,6 +101,9 @@ def columns_of(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     ]
     chosen = st.lists(st.sampled_from(columns), min_size=1, max_size=5, unique=True)
     return chosen.flatmap(lambda fields: st.tuples(*fields)).map(pa.struct)
+
+
+VERSIONS = st.lists(columns_of(columns_of(st.just(struct("x")))), min_size=2, max_size=4)
 
 
 def row_of(type_: pa.DataType, path: str) -> Any:
@@ -113,9 +128,6 @@ def check_paths(message: Any, path: str) -> None:
                 check_paths(item, below)
             else:
                 assert item in (below, below.encode())
-
-
-VERSIONS = st.lists(columns_of(columns_of(st.just(struct("x")))), min_size=2, max_size=4)
 
 
 @given(VERSIONS)
@@ -190,22 +202,6 @@ def test_fields_of_nested_messages(shape: str) -> None:
     inner = next(m for m in message_of(fourth).nested_type if not m.options.map_entry)
     assert {field.name: field.number for field in inner.field} == {"a": 1, "c": 3}
     assert "reserved 1;" in text_of(fourth)
-
-
-HEAD = 'syntax = "proto2"; package p; '
-GROUP = "optional group B = 3 { optional string q = 1; } extensions 10 to 20;"
-FOREIGN = [
-    ("optional int32 b = 7; oneof o { string a = 9; int64 x = 4; }", (9, 7, 10), "reserved 4;"),
-    (GROUP, (21, 3, 22), "reserved 10 to 20;"),
-    (
-        "required E a = 2; enum E { X = 1; } reserved 5 to max; reserved 'c';",
-        (2, 3, 4),
-        "5 to max;",
-    ),
-    ("optional string b = 18999;", (20000, 18999, 20001), ""),
-    ("} message Other { optional string a = 5;", (1, 2, 3), ""),
-    ("optional Part a = 4; message Part { optional string a = 5; }", (4, 5, 6), ""),
-]
 
 
 @pytest.mark.parametrize(("body", "expected", "reserved"), FOREIGN)

@@ -35,6 +35,35 @@ DELIMITED = "option features.message_encoding = DELIMITED; "
 CLOSED = "enum Color { option features.enum_type = CLOSED; RED = 0; } "
 INNER = "message S { int32 x = 1; } "
 PROTO2 = 'syntax = "proto2"; package p; '
+TYPES_AND_NAMES = """syntax = "proto3"; package p; import "google/protobuf/struct.proto";
+import "google/protobuf/type.proto"; import "google/protobuf/wrappers.proto";
+message E {
+  google.protobuf.Struct s = 1; google.protobuf.ListValue l = 2; google.protobuf.Value v = 3;
+  google.protobuf.EnumValue e = 4; google.protobuf.StringValue w = 5;
+  optional string DESCRIPTOR = 6; optional int32 HasField = 7; repeated E FromString = 8;
+}"""
+MAIN = """\ufeff// A comment; import "not/this.proto";
+syntax = "proto3"; package shop.v1;
+import 'shop/v1/item.proto';
+import "google/type/money.proto";
+import "confluent/type/decimal.proto";
+import "google/api/field_behavior.proto";
+message Order {
+  string id = 1 [(google.api.field_behavior) = REQUIRED];
+  repeated Item items = 2;
+  google.type.Money price = 3;
+  confluent.type.Decimal tax = 4;
+}"""
+ITEM = """syntax = "proto3"; package shop.v1; import public "shop/v1/sku.proto";
+message Item { Sku sku = 1; }"""
+SKU = 'syntax = "proto3"; package shop.v1; message Sku { string code = 1; }'
+ORDER: dict[str, Any] = {
+    "id": "a",
+    "items": [{"sku": {"code": "x"}}],
+    "price": {"currency_code": "EUR", "units": 3},
+    "tax": {"value": b"\x01", "precision": 3, "scale": 2},
+}
+DAMAGED = E2023 + CLOSED + INNER + "message E { repeated S m = 1; map<string, Color> c = 2; }"
 
 
 def set_in_base64(text: str, imports: Mapping[str, str] | None = None) -> str:
@@ -218,15 +247,6 @@ def test_descriptors_of_a_registry_with_relative_names_and_without_kinds() -> No
     assert decode(Format.PROTOBUF, source, encoded[0]) == row
 
 
-TYPES_AND_NAMES = """syntax = "proto3"; package p; import "google/protobuf/struct.proto";
-import "google/protobuf/type.proto"; import "google/protobuf/wrappers.proto";
-message E {
-  google.protobuf.Struct s = 1; google.protobuf.ListValue l = 2; google.protobuf.Value v = 3;
-  google.protobuf.EnumValue e = 4; google.protobuf.StringValue w = 5;
-  optional string DESCRIPTOR = 6; optional int32 HasField = 7; repeated E FromString = 8;
-}"""
-
-
 def test_decode_well_known_types_and_unusual_names() -> None:
     file = compile_files({"m.proto": TYPES_AND_NAMES})
     message = message_class(file.values(), "p.E")()
@@ -263,29 +283,6 @@ def test_indexes_do_not_count_messages_that_fields_declare() -> None:
     public = 'syntax = "proto3"; import public "base.proto";'
     base = 'syntax = "proto3"; package p; message A {} message B {}'
     assert message_indexes(compile_descriptor_set(public, {"base.proto": base}.get), "p.B") == (1,)
-
-
-MAIN = """\ufeff// A comment; import "not/this.proto";
-syntax = "proto3"; package shop.v1;
-import 'shop/v1/item.proto';
-import "google/type/money.proto";
-import "confluent/type/decimal.proto";
-import "google/api/field_behavior.proto";
-message Order {
-  string id = 1 [(google.api.field_behavior) = REQUIRED];
-  repeated Item items = 2;
-  google.type.Money price = 3;
-  confluent.type.Decimal tax = 4;
-}"""
-ITEM = """syntax = "proto3"; package shop.v1; import public "shop/v1/sku.proto";
-message Item { Sku sku = 1; }"""
-SKU = 'syntax = "proto3"; package shop.v1; message Sku { string code = 1; }'
-ORDER: dict[str, Any] = {
-    "id": "a",
-    "items": [{"sku": {"code": "x"}}],
-    "price": {"currency_code": "EUR", "units": 3},
-    "tax": {"value": b"\x01", "precision": 3, "scale": 2},
-}
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
@@ -393,9 +390,6 @@ def test_schema_file_in_another_encoding(tmp_path: Path) -> None:
 def test_schema_without_a_message(text: str) -> None:
     with pytest.raises(ConfigError, match="the Protobuf schema has no message"):
         configured_schema(part(text))
-
-
-DAMAGED = E2023 + CLOSED + INNER + "message E { repeated S m = 1; map<string, Color> c = 2; }"
 
 
 @settings(max_examples=400, deadline=None)

@@ -38,6 +38,8 @@ METADATA = {"brokers": [{"node_id": 1, "host": "h", "port": 9}], "topics": []}
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.security.sasl.exchange import Messages
 NOW = 100.0
+UNREADABLE = bytes.fromhex("0023 01 0012 0000 0002 00 00000000")
+"""The body that librdkafka's mock broker sends with UNSUPPORTED_VERSION."""
 
 
 def reply(api: ApiKey, version: int, correlation_id: int, values: dict[str, Any]) -> bytes:
@@ -63,10 +65,6 @@ def rejection(correlation_id: int, highest: int | None) -> bytes:
         "api_keys": [] if highest is None else keys,
     }
     return reply(ApiKey.API_VERSIONS, 0, correlation_id, values)
-
-
-UNREADABLE = bytes.fromhex("0023 01 0012 0000 0002 00 00000000")
-"""The body that librdkafka's mock broker sends with UNSUPPORTED_VERSION."""
 
 
 def written(connection: ConnectionProtocol) -> list[tuple[ApiKey, int, int]]:

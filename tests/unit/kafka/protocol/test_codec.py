@@ -40,6 +40,9 @@ QUICK = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
+CALLS_OF_A_PARTITION = 50
+"""Maximum number of Python and C function calls per partition; calls dominate the time of reading.
+"""
 
 
 def parse(entity_type: type[Any], data: bytes) -> int | None:
@@ -184,11 +187,6 @@ def test_records_are_a_view_of_the_frame() -> None:
 def test_calls_grow_only_with_the_number_of_partitions() -> None:
     few, many = (work(metadata.MetadataResponse, encoded(count)) for count in (100, 1_000))
     assert many - few <= 900 * CALLS_OF_A_PARTITION
-
-
-CALLS_OF_A_PARTITION = 50
-"""Maximum number of Python and C function calls per partition; calls dominate the time of reading.
-"""
 
 
 def encoded(count: int) -> bytes:

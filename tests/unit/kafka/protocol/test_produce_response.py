@@ -57,6 +57,11 @@ ANSWERS = st.fixed_dictionaries(
         "node_endpoints": st.just([]),
     }
 )
+MORE = [
+    {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no"}]},
+    {"error_message": "no"},
+    {"current_leader": {"leader_id": 3, "leader_epoch": 1}},
+]
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -105,13 +110,6 @@ def test_plain_responses_do_not_use_the_codec(
     key = UUID(int=5) if version >= 13 else "t"
     expected = PartitionResponse(code=0, base_offset=7, append_time=time_ms)
     assert produce_response_reader(version)(frame) == ProduceResponse({(key, 1): expected})
-
-
-MORE = [
-    {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no"}]},
-    {"error_message": "no"},
-    {"current_leader": {"leader_id": 3, "leader_epoch": 1}},
-]
 
 
 @pytest.mark.parametrize("more", MORE)

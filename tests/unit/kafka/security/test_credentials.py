@@ -35,6 +35,29 @@ from spark_kafka_sink.kafka.security.credentials import (
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 
 OPTION = "kafka.sasl.password"
+JAAS = {
+    "keytab": (
+        Mechanism.GSSAPI,
+        (
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
+            'keyTab="alice.keytab" principal="alice@TEST" serviceName="kafka";'
+        ),
+    ),
+    "token": (
+        Mechanism.OAUTHBEARER,
+        (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+            'oauth.access.token.location="token";'
+        ),
+    ),
+    "password": (
+        Mechanism.PLAIN,
+        (
+            "org.apache.kafka.common.security.plain.PlainLoginModule required "
+            'username="alice" password="file:password";'
+        ),
+    ),
+}
 
 
 def login(password: str) -> SecurityConfig:
@@ -204,31 +227,6 @@ def test_files_of_logins_are_resolved(folder: Path, kind: str) -> None:
     assert locate_files(settings("", sasl("")), [folder]) == settings(
         f"{folder}/", sasl(f"{folder}/")
     )
-
-
-JAAS = {
-    "keytab": (
-        Mechanism.GSSAPI,
-        (
-            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
-            'keyTab="alice.keytab" principal="alice@TEST" serviceName="kafka";'
-        ),
-    ),
-    "token": (
-        Mechanism.OAUTHBEARER,
-        (
-            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
-            'oauth.access.token.location="token";'
-        ),
-    ),
-    "password": (
-        Mechanism.PLAIN,
-        (
-            "org.apache.kafka.common.security.plain.PlainLoginModule required "
-            'username="alice" password="file:password";'
-        ),
-    ),
-}
 
 
 @pytest.mark.parametrize("kind", JAAS)

@@ -11,6 +11,10 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from tests.support.harness.offline import topic
 
+LIMIT = 200
+"""Of a broker; a partition may hold half of it."""
+WIDE = replace(topic("t", 6), leaders=(1, 2, 1, 2, 1, 2))
+
 
 def partition_of(partition: int, name: str = "t") -> TopicPartition:
     return TopicPartition(name, partition)
@@ -18,12 +22,6 @@ def partition_of(partition: int, name: str = "t") -> TopicPartition:
 
 def known(*topics: ClusterTopic) -> dict[str, ClusterTopic]:
     return {info.name: info for info in topics}
-
-
-LIMIT = 200
-"""Of a broker; a partition may hold half of it."""
-
-WIDE = replace(topic("t", 6), leaders=(1, 2, 1, 2, 1, 2))
 
 
 def find_over_quota(

@@ -94,23 +94,7 @@ TABLE = [
     *((code, BatchAction.FATAL, BatchAction.FATAL) for code in FATAL_CODES),
     *((code, BatchAction.FAIL, BatchAction.FAIL) for code in (*PERMANENT_CODES, *UNKNOWN_CODES)),
 ]
-
-
-@pytest.mark.parametrize(("code", "idempotent", "plain"), TABLE)
-def test_action_for_first_response(code: int, idempotent: BatchAction, plain: BatchAction) -> None:
-    assert next_step(code, FACTS).action is idempotent
-    assert next_step(code, PLAIN).action is plain
-
-
 TRANSACTIONAL = replace(FACTS, is_transactional=True)
-
-
-@pytest.mark.parametrize(("code", "idempotent"), [(code, action) for code, action, _ in TABLE])
-def test_epoch_is_not_bumped_in_transaction(code: int, idempotent: BatchAction) -> None:
-    bumps = idempotent is BatchAction.BUMP_AND_RETRY
-    assert next_step(code, TRANSACTIONAL).action is (BatchAction.FAIL if bumps else idempotent)
-
-
 LATE = replace(FACTS, is_expired=True, has_attempts_left=False, is_possibly_persisted=True)
 DOUBTFUL, BEHIND = replace(FACTS, is_possibly_persisted=True), replace(FACTS, is_head=False)
 SINGLE, GAPLESS = replace(FACTS, records=1), replace(FACTS, is_gapless=True)
@@ -178,6 +162,18 @@ CASES: dict[str, list[tuple[RejectionFacts, int, BatchStep | BatchAction]]] = {
         ),
     ],
 }
+
+
+@pytest.mark.parametrize(("code", "idempotent", "plain"), TABLE)
+def test_action_for_first_response(code: int, idempotent: BatchAction, plain: BatchAction) -> None:
+    assert next_step(code, FACTS).action is idempotent
+    assert next_step(code, PLAIN).action is plain
+
+
+@pytest.mark.parametrize(("code", "idempotent"), [(code, action) for code, action, _ in TABLE])
+def test_epoch_is_not_bumped_in_transaction(code: int, idempotent: BatchAction) -> None:
+    bumps = idempotent is BatchAction.BUMP_AND_RETRY
+    assert next_step(code, TRANSACTIONAL).action is (BatchAction.FAIL if bumps else idempotent)
 
 
 @pytest.mark.parametrize("name", CASES)

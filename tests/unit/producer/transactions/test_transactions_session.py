@@ -30,6 +30,8 @@ ID = "prefix-7-00ff-0-3"
 SETTINGS = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
 FIND, INIT = ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID
 ADD, END = ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
+LOST = CoordinatorFault(lose=True)
+UNDONE = CoordinatorFault(lose=True, error=ErrorCode.coordinator_load_in_progress)
 
 
 def cluster(version: int, nodes: int = 1) -> FakeCluster:
@@ -111,10 +113,6 @@ def test_many_keyless_rows_use_every_partition(sim: World) -> None:
     sim.finish()
     assert all(log.end for log in sim.cluster.logs.values())
     assert sum(log.end for log in sim.cluster.logs.values()) == len(values)
-
-
-LOST = CoordinatorFault(lose=True)
-UNDONE = CoordinatorFault(lose=True, error=ErrorCode.coordinator_load_in_progress)
 
 
 @pytest.mark.parametrize("api", [FIND, INIT, ADD])

@@ -20,6 +20,8 @@ from spark_kafka_sink.spark.exactly_once.transaction_timeouts import (
 )
 from tests.support.clock import ManualClock
 
+EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id=None, batch="b")
+
 
 def _written(started_ms: int, timeout_ms: int = 60_000) -> TaskResult:
     transaction = TaskTransaction(
@@ -32,9 +34,6 @@ def _written(started_ms: int, timeout_ms: int = 60_000) -> TaskResult:
     return TaskResult(
         outcome=TaskOutcome.WRITTEN, query_id=None, batch="b", transaction=transaction
     )
-
-
-EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id=None, batch="b")
 
 
 def test_transaction_closest_to_its_timeout_counts() -> None:

@@ -36,6 +36,8 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 LARGE = pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
 BAD_UTF8 = [b"\xff", b"a\x80b", b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80"]
 BAD_NAMES = [b"", b".", b"..", b"a/b", b"a b", "tö".encode(), b"x" * 250, b"a\n", *BAD_UTF8]
+_TEXT = st.sampled_from([b"", b"a", "ü".encode(), b"k" * 1000, None, b"\xff"])
+_ENTRIES = st.lists(st.tuples(_TEXT, st.sampled_from([None, b"", b"v", b"\xff" * 500])), max_size=3)
 
 
 def text(values: list[bytes | None], kind: pa.DataType | None = None) -> pa.Array[Any]:
@@ -204,10 +206,6 @@ def test_header_key_that_is_not_utf_8(key: bytes, kind: pa.DataType) -> None:
         read_headers(part(column, 0, 4), checks(4, tolerant=False))
     with pytest.raises(ColumnError, match="in row 0"):
         read_headers(part(column, 3, 1), checks(1, tolerant=False))
-
-
-_TEXT = st.sampled_from([b"", b"a", "ü".encode(), b"k" * 1000, None, b"\xff"])
-_ENTRIES = st.lists(st.tuples(_TEXT, st.sampled_from([None, b"", b"v", b"\xff" * 500])), max_size=3)
 
 
 @given(

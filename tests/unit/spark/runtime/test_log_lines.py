@@ -17,6 +17,12 @@ MINE = (
     "log.addHandler(logging.StreamHandler())\n"
     "log.handlers[0].setFormatter(logging.Formatter('mine %(message)s'))"
 )
+SUCCESS = (
+    "import logging, spark_kafka_sink.spark.runtime.log_lines as s, spark_kafka_sink.spark\n"
+    "log = logging.getLogger('spark_kafka_sink')\n"
+    "{}\n"
+    "s.log_success('the write is done:\\n  5 persisted', watched={})\n"
+)
 
 
 def printed(code: str) -> str:
@@ -58,14 +64,6 @@ def test_debug_lines_are_printed_once() -> None:
     (line,) = printed(code).splitlines()
     event = r"DEBUG spark_kafka_sink\.debug\.msg: send partition=t-0"
     assert re.fullmatch(rf"\d\d/\d\d/\d\d \d\d:\d\d:\d\d\.\d{{3}} {event}", line)
-
-
-SUCCESS = (
-    "import logging, spark_kafka_sink.spark.runtime.log_lines as s, spark_kafka_sink.spark\n"
-    "log = logging.getLogger('spark_kafka_sink')\n"
-    "{}\n"
-    "s.log_success('the write is done:\\n  5 persisted', watched={})\n"
-)
 
 
 def test_terminal_gets_plain_lines() -> None:

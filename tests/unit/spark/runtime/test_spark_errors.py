@@ -47,6 +47,30 @@ JVM = """org.apache.spark.SparkException: [PYTHON_DATA_SOURCE_ERROR] Failed to w
 \tat java.base/java.lang.Thread.run(Thread.java:840)
 Caused by: {}
 """
+HIDDEN = """[PYTHON_DATA_SOURCE_ERROR] Failed to initialize Python data source writer: \
+spark_kafka_sink.common.errors.ConfigError: unknown option kafka.lingr.ms. Did you mean \
+kafka.linger.ms?
+ SQLSTATE: 38000"""
+NOT_FOUND = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafkaprod. Make sure"
+words = st.from_regex(r"[a-z][a-z0-9 =:;,'\[\]()]{0,40}[a-z0-9]", fullmatch=True)
+topics = st.from_regex(r"[a-z][a-z0-9._-]{0,20}[a-z]", fullmatch=True)
+statuses = st.builds(
+    PartitionStatus,
+    topic=topics,
+    partition=st.integers(-1, 10_000),
+    records=st.integers(1, 10**12),
+    status=st.sampled_from(DeliveryStatus),
+    error=st.none() | st.from_regex(r"[A-Z_]{3,30}", fullmatch=True),
+)
+fields = st.fixed_dictionaries(
+    {"topic": topics},
+    optional={
+        "partition": st.integers(0, 10_000),
+        "broker": st.just("kafka-1:9092"),
+        "kafka_error": st.just("NOT_LEADER_OR_FOLLOWER"),
+        "hint": st.lists(words, min_size=1, max_size=3).map(". ".join),
+    },
+)
 
 
 def test_error_of_a_task() -> None:
@@ -55,12 +79,6 @@ def test_error_of_a_task() -> None:
     assert (error.topic, error.kafka_error) == ("evnets", "UNKNOWN_TOPIC_OR_PARTITION")
     assert error.hint == "create the topic"
     assert [(status.topic, status.records) for status in error.statuses] == [("evnets", 1200)]
-
-
-HIDDEN = """[PYTHON_DATA_SOURCE_ERROR] Failed to initialize Python data source writer: \
-spark_kafka_sink.common.errors.ConfigError: unknown option kafka.lingr.ms. Did you mean \
-kafka.linger.ms?
- SQLSTATE: 38000"""
 
 
 def test_error_without_traceback() -> None:
@@ -156,9 +174,6 @@ def test_rejection_of_another_format_has_no_hint(text: str) -> None:
     assert error_of(PySparkException(text)) is None
 
 
-NOT_FOUND = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: kafkaprod. Make sure"
-
-
 @pytest.mark.parametrize("variable", ["PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"])
 def test_error_in_a_script_names_sparks_python(
     variable: str, monkeypatch: pytest.MonkeyPatch
@@ -238,33 +253,6 @@ def state(error: KafkaProdError) -> tuple[Any, ...]:
     details = getattr(error, "details", ())
     named = tuple(getattr(error, name) for name in FIELDS)
     return type(error), error.message, named, error.statuses, details
-
-
-words = st.from_regex(r"[a-z][a-z0-9 =:;,'\[\]()]{0,40}[a-z0-9]", fullmatch=True)
-
-
-topics = st.from_regex(r"[a-z][a-z0-9._-]{0,20}[a-z]", fullmatch=True)
-
-
-statuses = st.builds(
-    PartitionStatus,
-    topic=topics,
-    partition=st.integers(-1, 10_000),
-    records=st.integers(1, 10**12),
-    status=st.sampled_from(DeliveryStatus),
-    error=st.none() | st.from_regex(r"[A-Z_]{3,30}", fullmatch=True),
-)
-
-
-fields = st.fixed_dictionaries(
-    {"topic": topics},
-    optional={
-        "partition": st.integers(0, 10_000),
-        "broker": st.just("kafka-1:9092"),
-        "kafka_error": st.just("NOT_LEADER_OR_FOLLOWER"),
-        "hint": st.lists(words, min_size=1, max_size=3).map(". ".join),
-    },
-)
 
 
 @settings(max_examples=50)

@@ -17,6 +17,8 @@ OPTIONS = {
     "kafka.ssl.truststore.location": "trust.p12",
 }
 SESSION = "b53e6105-6eed-414c-bd3d-574e0edcb2c1"
+SESSION_NAME = "6782732c-8328-447d-8da0-fb9253a90b0b"
+TAG = f"SparkConnect_OperationTag_User_a_b_Session_{SESSION_NAME}_Operation_ce37067f"
 
 
 def in_worker(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
@@ -117,12 +119,6 @@ def test_stream_task_without_query(
     monkeypatch.setattr(internals, "local_property", settings.get)
     monkeypatch.setattr(pyspark, "__version__", "4.1.0")
     assert worker_context.lacks_query() is expected
-
-
-SESSION_NAME = "6782732c-8328-447d-8da0-fb9253a90b0b"
-
-
-TAG = f"SparkConnect_OperationTag_User_a_b_Session_{SESSION_NAME}_Operation_ce37067f"
 
 
 @pytest.mark.parametrize(

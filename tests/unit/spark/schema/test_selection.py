@@ -22,6 +22,7 @@ BASE = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
 JSON = {"value.format": "json"}
 STRUCT = StructType([StructField("id", LongType())])
 HEADERS = ArrayType(StructType([StructField("key", StringType())]))
+TWO: dict[str, DataType] = {"id": StringType(), "amount": LongType()}
 
 
 def roles(columns: Mapping[str, DataType], **options: str) -> ColumnRoles:
@@ -33,9 +34,6 @@ def rejection_of(columns: Mapping[str, DataType], **options: str) -> ColumnError
     with pytest.raises(ColumnError) as caught:
         roles(columns, **options)
     return caught.value
-
-
-TWO: dict[str, DataType] = {"id": StringType(), "amount": LongType()}
 
 
 def test_all_columns_are_fields() -> None:

@@ -37,6 +37,21 @@ _EXACTLY_ONCE = "spark_kafka_sink.exactly_once"
 _DECISION_RULES = f"{_EXACTLY_ONCE}.decision_rules"
 _ADMIN = "spark_kafka_sink.kafka.admin.transaction_admin"
 _PRODUCER_FENCED = 90
+_WRITER = "spark_kafka_sink.spark.writers.task_writer"
+_DATA_SOURCE = "spark_kafka_sink.spark.writers.data_source_writers"
+_SESSION = "spark_kafka_sink.producer.session"
+TASK, JOB = "task", "job"
+"""Values of `Point.scope` that are not argument names."""
+_TRANSACTIONS = "spark_kafka_sink.producer.transactions"
+_SCOPE_CLIENT = f"{_EXACTLY_ONCE}.steps.scope_client"
+_SCOPE_LOG = f"{_EXACTLY_ONCE}.steps.scope_log"
+RUN = "TORTURE_EOS_RUN"
+"""Environment variable with the folder of the run."""
+BUG = "bug"
+"""Name of the file in the folder of the run that contains the run's bug, if any."""
+RAISE = "raise"
+"""Content of a `stop-N.go` file to make the step fail."""
+_POLL_S = 0.005
 
 
 class Bug(StrEnum):
@@ -151,13 +166,6 @@ PATCHES: dict[Bug, tuple[Patch, ...]] = {
 }
 
 
-_WRITER = "spark_kafka_sink.spark.writers.task_writer"
-_DATA_SOURCE = "spark_kafka_sink.spark.writers.data_source_writers"
-_SESSION = "spark_kafka_sink.producer.session"
-TASK, JOB = "task", "job"
-"""Values of `Point.scope` that are not argument names."""
-
-
 @dataclass(frozen=True, slots=True)
 class Point:
     """A function in a module, and the steps `before` and `after` each call of it.
@@ -173,11 +181,6 @@ class Point:
     scope: str | None = None
     detail: str | None = None
 
-
-_TRANSACTIONS = "spark_kafka_sink.producer.transactions"
-
-_SCOPE_CLIENT = f"{_EXACTLY_ONCE}.steps.scope_client"
-_SCOPE_LOG = f"{_EXACTLY_ONCE}.steps.scope_log"
 
 POINTS = (
     Point(
@@ -227,15 +230,6 @@ POINTS = (
     Point(_SCOPE_LOG, "ScopeLog.read", after=Step.LOG_READ),
     Point(_SCOPE_LOG, "ScopeLog.append", Step.APPENDING, Step.APPENDED),
 )
-
-
-RUN = "TORTURE_EOS_RUN"
-"""Environment variable with the folder of the run."""
-BUG = "bug"
-"""Name of the file in the folder of the run that contains the run's bug, if any."""
-RAISE = "raise"
-"""Content of a `stop-N.go` file to make the step fail."""
-_POLL_S = 0.005
 
 
 class StepError(RuntimeError):

@@ -29,6 +29,7 @@ from tools.support.certificates import CertificateAuthority, IssuedCertificate, 
 AUTHORITY = CertificateAuthority()
 SERVER = AUTHORITY.server("localhost", "127.0.0.1")
 CLIENT = AUTHORITY.client("alice")
+BROAD = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
 
 
 def pem_trust(text: str) -> TrustStore:
@@ -134,9 +135,6 @@ def test_missing_truststore_names_option_and_path(tmp_path: Path) -> None:
     store = TrustStore(type=StoreType.PEM, location=str(tmp_path / "nowhere.pem"))
     with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location .*nowhere\.pem"):
         create_client_context(TlsConfig(truststore=store))
-
-
-BROAD = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ ODD_NAMES = {
     "no DER": b"\xff",
 }
 UNKNOWN_AUTHORITY, OTHER_HOST = 20, 62
+DEMANDING = ("-Verify", "1", "-verify_return_error")
 
 
 def keys(client: IssuedCertificate) -> KeyStore:
@@ -224,9 +225,6 @@ def test_lowered_security_level_accepts_sha_1(tmp_path: Path) -> None:
 def test_invalid_security_level(level: str) -> None:
     with pytest.raises(ConfigError, match="SECLEVEL"):
         create_client_context(replace(CONFIG, cipher_suites=(f"@SECLEVEL={level}",)))
-
-
-DEMANDING = ("-Verify", "1", "-verify_return_error")
 
 
 @pytest.mark.parametrize("protocols", [TLS_1_2, TLS_1_3])

@@ -12,6 +12,8 @@ from spark_kafka_sink.kafka.security.tokens.token_endpoint import MASK, MAX_TEXT
 
 ID = "the-client"
 SECRET = "s3cr3t:wörd+/="
+PAIR = f"{ID}:{SECRET}"
+ENCODED_PAIR = f"{quote_plus(ID)}:{quote_plus(SECRET)}"
 
 
 def base64(text: str) -> str:
@@ -22,8 +24,6 @@ def urlsafe(text: str) -> str:
     return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-PAIR = f"{ID}:{SECRET}"
-ENCODED_PAIR = f"{quote_plus(ID)}:{quote_plus(SECRET)}"
 FORMS = {
     "as it is": SECRET,
     "form": urlencode({"client_id": ID, "client_secret": SECRET}),
