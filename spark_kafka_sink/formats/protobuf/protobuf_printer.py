@@ -52,8 +52,8 @@ def print_files(files: Sequence[bytes]) -> list[str]:
     for data in files:
         file = parse(data)
         symbols.update(_symbols(file))
-        if not _is_descriptor(file):
-            _add(pool, make_loadable(data), file.name)
+        loadable = _own_descriptor_as(file.name) if _is_descriptor(file) else make_loadable(data)
+        _add(pool, loadable, file.name)
     # Parsed again: an option is known only if the pool contains the file that declares it.
     return ["\n".join(_Printer(parse(data), symbols).lines()) + "\n" for data in files]
 
@@ -80,8 +80,22 @@ def make_loadable(data: bytes) -> bytes:
     return file.SerializeToString()
 
 
+def _own_descriptor_as(name: str) -> bytes:
+    """Return a file with the name of a copy of `descriptor.proto` that exports the runtime's file.
+
+    A second copy of its messages would be rejected.
+    """
+    own = descriptor_pb2.DESCRIPTOR
+    if name == own.name:
+        return own.serialized_pb
+    alias = descriptor_pb2.FileDescriptorProto(
+        name=name, dependency=[own.name], public_dependency=[0]
+    )
+    return alias.SerializeToString()
+
+
 def _is_descriptor(file: Any) -> bool:
-    """Return True for `google/protobuf/descriptor.proto`, also if it is the main file."""
+    """Return True for `google/protobuf/descriptor.proto`, also under the name of a copy."""
     messages = {message.name for message in file.message_type}
     return bool(file.package == "google.protobuf" and "FileDescriptorProto" in messages)
 

@@ -334,6 +334,18 @@ def test_descriptor_proto_is_a_main_file() -> None:
     assert "message FileDescriptorSet {" in printed
 
 
+@pytest.mark.parametrize("path", ["descriptor.proto", "vendor/google/protobuf/descriptor.proto"])
+def test_descriptor_proto_is_imported_under_another_name(path: str) -> None:
+    """Old files, such as gogo.proto, import a copy beside them."""
+    (own,) = compile_files({}, [descriptor_pb2.DESCRIPTOR.name]).values()
+    (copy,) = print_files([own.SerializeToString()])
+    extension = "extend google.protobuf.FieldOptions { optional bool secret = 50001; }"
+    texts = {path: copy, "o.proto": f'syntax = "proto2"; import "{path}"; {extension}'}
+    texts["m.proto"] = """syntax = "proto3"; import "o.proto";
+        message M { string id = 1 [(secret) = true]; }"""
+    assert assert_text_is_same(texts) == 3
+
+
 @pytest.mark.parametrize("names", [r'"a\n', r'"a\"b', r'"\\'])
 def test_reserved_names_are_escaped(names: str) -> None:
     text = f'syntax = "proto2"; message M {{ reserved {names}"; }}'
