@@ -8,11 +8,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown
-from spark_kafka_sink.config import option_definition
+from spark_kafka_sink.config.option_definition import (
+    Option,
+    boolean_field,
+    enum_field,
+    enum_option,
+    fields_of,
+    options_of,
+    text_option,
+)
 from spark_kafka_sink.config.option_parser import conflict_error, not_allowed_error
 from spark_kafka_sink.config.schema_registry import RegistryConfig, SubjectStrategy
 
@@ -52,62 +60,6 @@ class FieldsInclude(StrEnum):
     ALL = "ALL"
     EXCEPT_KEY = "EXCEPT_KEY"
     """The value contains none of the columns in key.fields."""
-
-
-class FormatOptions:
-    """The options for the formats of keys and values."""
-
-    value_format = option_definition.enum_option("value.format", Format.RAW)
-    """Format of the value: raw (the bytes of one string or binary column), or json, avro or
-    protobuf for a serialized struct. Names with -confluent use a schema registry.
-    """
-    value_fields = option_definition.text_option("value.fields", None)
-    """Columns that become the fields of the value, separated by commas; default: all columns."""
-    value_schema = option_definition.text_option("value.schema", None)
-    """Schema of the value as text: an Avro schema, a JSON Schema, a .proto file, or a Protobuf
-    descriptor set in base64. Default: derived from the columns.
-    """
-    value_schema_file = option_definition.text_option("value.schema.file", None)
-    """File with the schema of the value, read by the driver; a path or a URI that pyarrow.fs
-    supports. For Protobuf a .proto file or the output of protoc --descriptor_set_out.
-    """
-    value_schema_name = option_definition.text_option("value.schema.name", None)
-    """Name of the record or message; default: Value. With a given schema: name of the Protobuf
-    message to write (default: the first), or of the Avro records to choose in unions.
-    """
-    value_schema_namespace = option_definition.text_option("value.schema.namespace", "")
-    """Avro namespace or Protobuf package of value.schema.name."""
-    key_format = option_definition.enum_option("key.format", Format.RAW)
-    """Format of the key: raw (the bytes of one string or binary column), or json, avro or
-    protobuf for a serialized struct. Names with -confluent use a schema registry.
-    """
-    key_fields = option_definition.text_option("key.fields", None)
-    """Columns that become the fields of the key, separated by commas; default: the column `key`,
-    if there is one.
-    """
-    key_schema = option_definition.text_option("key.schema", None)
-    """Schema of the key as text: an Avro schema, a JSON Schema, a .proto file, or a Protobuf
-    descriptor set in base64. Default: derived from the columns.
-    """
-    key_schema_file = option_definition.text_option("key.schema.file", None)
-    """File with the schema of the key, read by the driver; a path or a URI that pyarrow.fs
-    supports. For Protobuf a .proto file or the output of protoc --descriptor_set_out.
-    """
-    key_schema_name = option_definition.text_option("key.schema.name", None)
-    """Name of the record or message; default: Key. With a given schema: name of the Protobuf
-    message to write (default: the first), or of the Avro records to choose in unions.
-    """
-    key_schema_namespace = option_definition.text_option("key.schema.namespace", "")
-    """Avro namespace or Protobuf package of key.schema.name."""
-    value_fields_include = option_definition.enum_option(_FIELDS_INCLUDE, FieldsInclude.ALL)
-    """ALL: the value contains the columns in key.fields; EXCEPT_KEY: it does not."""
-    json_ignore_null_fields = option_definition.boolean_option(_NULL_FIELDS, None)
-    """JSON: true: omit null fields; false: write them as null. Default: as to_json in the same
-    session, which omits them unless spark.sql.jsonGenerator.ignoreNullFields is false.
-    """
-
-
-FORMAT_OPTIONS = option_definition.options_of(FormatOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,12 +108,62 @@ class PartFormat:
 class FormatsConfig:
     """The formats of a write; `registry` is None if no format uses a schema registry."""
 
-    key: PartFormat
     value: PartFormat
-    fields_include: FieldsInclude = FieldsInclude.ALL
-    writes_nulls: bool | None = None
-    """True if JSON contains null fields; None to follow the session's setting."""
+    value_format: ClassVar[Option] = enum_option("value.format", Format.RAW)
+    """Format of the value: raw (the bytes of one string or binary column), or json, avro or
+    protobuf for a serialized struct. Names with -confluent use a schema registry.
+    """
+    value_fields: ClassVar[Option] = text_option("value.fields", None)
+    """Columns that become the fields of the value, separated by commas; default: all columns."""
+    value_schema: ClassVar[Option] = text_option("value.schema", None)
+    """Schema of the value as text: an Avro schema, a JSON Schema, a .proto file, or a Protobuf
+    descriptor set in base64. Default: derived from the columns.
+    """
+    value_schema_file: ClassVar[Option] = text_option("value.schema.file", None)
+    """File with the schema of the value, read by the driver; a path or a URI that pyarrow.fs
+    supports. For Protobuf a .proto file or the output of protoc --descriptor_set_out.
+    """
+    value_schema_name: ClassVar[Option] = text_option("value.schema.name", None)
+    """Name of the record or message; default: Value. With a given schema: name of the Protobuf
+    message to write (default: the first), or of the Avro records to choose in unions.
+    """
+    value_schema_namespace: ClassVar[Option] = text_option("value.schema.namespace", "")
+    """Avro namespace or Protobuf package of value.schema.name."""
+    key: PartFormat
+    key_format: ClassVar[Option] = enum_option("key.format", Format.RAW)
+    """Format of the key: raw (the bytes of one string or binary column), or json, avro or
+    protobuf for a serialized struct. Names with -confluent use a schema registry.
+    """
+    key_fields: ClassVar[Option] = text_option("key.fields", None)
+    """Columns that become the fields of the key, separated by commas; default: the column `key`,
+    if there is one.
+    """
+    key_schema: ClassVar[Option] = text_option("key.schema", None)
+    """Schema of the key as text: an Avro schema, a JSON Schema, a .proto file, or a Protobuf
+    descriptor set in base64. Default: derived from the columns.
+    """
+    key_schema_file: ClassVar[Option] = text_option("key.schema.file", None)
+    """File with the schema of the key, read by the driver; a path or a URI that pyarrow.fs
+    supports. For Protobuf a .proto file or the output of protoc --descriptor_set_out.
+    """
+    key_schema_name: ClassVar[Option] = text_option("key.schema.name", None)
+    """Name of the record or message; default: Key. With a given schema: name of the Protobuf
+    message to write (default: the first), or of the Avro records to choose in unions.
+    """
+    key_schema_namespace: ClassVar[Option] = text_option("key.schema.namespace", "")
+    """Avro namespace or Protobuf package of key.schema.name."""
+    fields_include: FieldsInclude = enum_field(_FIELDS_INCLUDE, FieldsInclude.ALL)
+    """ALL: the value contains the columns in key.fields; EXCEPT_KEY: it does not."""
+    ignore_null_fields: bool | None = boolean_field(_NULL_FIELDS, None)
+    """JSON: true: omit null fields; false: write them as null. Default: as to_json in the same
+    session, which omits them unless spark.sql.jsonGenerator.ignoreNullFields is false.
+    """
     registry: RegistryConfig | None = None
+
+    @property
+    def writes_nulls(self) -> bool | None:
+        """True if JSON contains null fields; None to follow the session's setting."""
+        return None if self.ignore_null_fields is None else not self.ignore_null_fields
 
     @classmethod
     def from_options(
@@ -173,7 +175,6 @@ class FormatsConfig:
             ConfigError: options contradict each other, or an option has no effect.
         """
         key, value = (_part(values, user_options, part) for part in ("key", "value"))
-        include = values[_FIELDS_INCLUDE]
         registry = RegistryConfig.from_options(
             values,
             user_options,
@@ -185,7 +186,7 @@ class FormatsConfig:
                 _check_name_is_used(part, registry)
             else:
                 _check_name(part)
-        if include is FieldsInclude.EXCEPT_KEY and not key.fields:
+        if values[_FIELDS_INCLUDE] is FieldsInclude.EXCEPT_KEY and not key.fields:
             raise ConfigError(
                 f"option {_FIELDS_INCLUDE} is EXCEPT_KEY, which requires key.fields",
                 hint='Add .option("key.fields", ...) with the columns that only the key contains.',
@@ -201,16 +202,18 @@ class FormatsConfig:
         if not key.is_given and not value.is_given:
             return None
         return cls(
+            **fields_of(cls, values),
             key=key,
             value=value,
-            fields_include=include,
-            writes_nulls=None if values[_NULL_FIELDS] is None else not values[_NULL_FIELDS],
             registry=registry,
         )
 
     def chooses_version(self, part: PartFormat) -> bool:
         """Return True if the schema of the key or the value is a version in the registry."""
         return _chooses_version(part, self.registry)
+
+
+FORMAT_OPTIONS = options_of(FormatsConfig)
 
 
 def _chooses_version(part: PartFormat, registry: RegistryConfig | None) -> bool:

@@ -7,10 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option_definition import int_option, long_option, options_of
+from spark_kafka_sink.config.option_definition import (
+    Option,
+    fields_of,
+    int_field,
+    int_option,
+    long_field,
+    long_option,
+    options_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,65 +27,30 @@ if TYPE_CHECKING:
 _percent_option = partial(int_option, high=100)
 
 
-class ThrottlingOptions:
-    """The buffer share, rate limits and circuit breakers."""
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """Maximum records and uncompressed bytes per second of one task; 0 for no limit.
 
-    buffer_share = _percent_option("bufferShare", 50, low=1)
-    """Maximum percentage of kafka.buffer.memory for one broker if the topic is on several brokers;
-    a single partition gets at most half of this share. At the limit, rows without a key are sent to
-    other brokers, and all other rows wait. 100: no limit.
+    Each is the lower of the task's limit and its share of the job's limit.
     """
-    rate_limit_records_per_second = long_option("rateLimit.recordsPerSecond", 0)
+
+    records_per_second: float = long_field("rateLimit.recordsPerSecond", 0)
     """Maximum records per second for each task; 0: no limit."""
-    rate_limit_bytes_per_second = long_option("rateLimit.bytesPerSecond", 0)
+    bytes_per_second: float = long_field("rateLimit.bytesPerSecond", 0)
     """Maximum uncompressed bytes per second for each task; 0: no limit. After a quota throttles a
     task, or after many retries, the task continues at one sixteenth of its limits (without limits:
     of its previous rate) and doubles the rate every second.
     """
-    rate_limit_job_records_per_second = long_option("rateLimit.job.recordsPerSecond", 0)
+    job_records_per_second: ClassVar[Option] = long_option("rateLimit.job.recordsPerSecond", 0)
     """Maximum records per second of the whole job, divided equally among its tasks; 0: no limit."""
-    rate_limit_job_bytes_per_second = long_option("rateLimit.job.bytesPerSecond", 0)
+    job_bytes_per_second: ClassVar[Option] = long_option("rateLimit.job.bytesPerSecond", 0)
     """Maximum uncompressed bytes per second of the whole job, divided equally among its tasks; 0:
     no limit.
     """
-    rate_limit_job_tasks = long_option("rateLimit.job.tasks", 0)
+    job_tasks: ClassVar[Option] = long_option("rateLimit.job.tasks", 0)
     """Number of concurrent tasks; the rateLimit.job limits are divided by this number. Required
     with such a limit, because Spark does not provide this number to tasks.
     """
-    errors_breaker_retry_percent = _percent_option("errors.breaker.retryPercent", 0)
-    """Percentage of responses with retriable errors at which the circuit breaker of a partition or
-    broker opens; 0: never.
-    """
-    errors_breaker_failures = long_option("errors.breaker.failures", 0)
-    """Number of permanently failed batches at which the breaker of a partition opens, for example
-    if writing to the topic is not authorized and errors.tolerance=all is set; 0: never.
-    """
-    errors_breaker_job_retry_percent = _percent_option("errors.breaker.job.retryPercent", 0)
-    """Percentage of responses with retriable errors over all partitions at which the task fails
-    early; 0: never.
-    """
-    errors_breaker_job_failures = long_option("errors.breaker.job.failures", 0)
-    """Number of permanently failed batches over all partitions at which the task fails early; 0:
-    never.
-    """
-    errors_breaker_min_batches = long_option("errors.breaker.minBatches", 20, low=1)
-    """Minimum number of responses before percentages are evaluated."""
-    errors_breaker_window_ms = long_option("errors.breaker.windowMs", 30_000, low=1_000)
-    """Time window of the circuit breakers."""
-    errors_breaker_open_ms = long_option("errors.breaker.openMs", 5_000, low=1)
-    """Time that the breaker of a partition or broker stays open before one batch is tried."""
-
-
-THROTTLING_OPTIONS = options_of(ThrottlingOptions)
-"""The throttling options, which are part of the sink's own options."""
-
-
-@dataclass(frozen=True, slots=True)
-class RateLimits:
-    """Maximum records and uncompressed bytes per second of one task; 0 for no limit."""
-
-    records_per_second: float = 0.0
-    bytes_per_second: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,30 +74,49 @@ class Thresholds:
 class BreakerConfig:
     """Circuit breakers: `target` for one partition or broker, `job` for all partitions of a task.
 
-    Percentages are evaluated only after `min_batches` responses. `window` and `open_for` are in
-    seconds.
+    Percentages are evaluated only after `min_batches` responses.
     """
 
     target: Thresholds = field(default_factory=Thresholds)
+    target_retry_percent: ClassVar[Option] = _percent_option("errors.breaker.retryPercent", 0)
+    """Percentage of responses with retriable errors at which the circuit breaker of a partition or
+    broker opens; 0: never.
+    """
+    target_failures: ClassVar[Option] = long_option("errors.breaker.failures", 0)
+    """Number of permanently failed batches at which the breaker of a partition opens, for example
+    if writing to the topic is not authorized and errors.tolerance=all is set; 0: never.
+    """
     job: Thresholds = field(default_factory=Thresholds)
-    min_batches: int = 20
-    window: float = 30.0
-    open_for: float = 5.0
+    job_retry_percent: ClassVar[Option] = _percent_option("errors.breaker.job.retryPercent", 0)
+    """Percentage of responses with retriable errors over all partitions at which the task fails
+    early; 0: never.
+    """
+    job_failures: ClassVar[Option] = long_option("errors.breaker.job.failures", 0)
+    """Number of permanently failed batches over all partitions at which the task fails early; 0:
+    never.
+    """
+    min_batches: int = long_field("errors.breaker.minBatches", 20, low=1)
+    """Minimum number of responses before percentages are evaluated."""
+    window_ms: int = long_field("errors.breaker.windowMs", 30_000, low=1_000)
+    """Time window of the circuit breakers."""
+    open_ms: int = long_field("errors.breaker.openMs", 5_000, low=1)
+    """Time that the breaker of a partition or broker stays open before one batch is tried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottlingConfig:
-    """The limits of a session, in addition to its `ProducerConfig`.
+    """The limits of a session, in addition to its `ProducerConfig`."""
 
-    `buffer_share` is in percent of buffer.memory.
+    buffer_share: int = int_field("bufferShare", 50, low=1, high=100)
+    """Maximum percentage of kafka.buffer.memory for one broker if the topic is on several brokers;
+    a single partition gets at most half of this share. At the limit, rows without a key are sent to
+    other brokers, and all other rows wait. 100: no limit.
     """
-
-    buffer_share: int = 50
     rates: RateLimits = field(default_factory=RateLimits)
     breaker: BreakerConfig = field(default_factory=BreakerConfig)
 
     @classmethod
-    def from_options(cls, values: Mapping[str, Any]) -> ThrottlingConfig:
+    def from_options(cls, values: Mapping[str, Any]) -> Self:
         """Build the config from the parsed sink options.
 
         Every task gets the same fixed share of the job's limits. Therefore the job does not exceed
@@ -135,16 +127,21 @@ class ThrottlingConfig:
             ConfigError: a limit for the job is set without the number of its tasks.
         """
         return cls(
-            buffer_share=values["bufferShare"],
+            **fields_of(cls, values),
             rates=RateLimits(_rate(values, "recordsPerSecond"), _rate(values, "bytesPerSecond")),
             breaker=BreakerConfig(
+                **fields_of(BreakerConfig, values),
                 target=_thresholds(values, "errors.breaker."),
                 job=_thresholds(values, "errors.breaker.job."),
-                min_batches=values["errors.breaker.minBatches"],
-                window=values["errors.breaker.windowMs"] / 1000,
-                open_for=values["errors.breaker.openMs"] / 1000,
             ),
         )
+
+
+THROTTLING_OPTIONS = (
+    *options_of(ThrottlingConfig),
+    *options_of(RateLimits),
+    *options_of(BreakerConfig),
+)
 
 
 def _thresholds(values: Mapping[str, Any], prefix: str) -> Thresholds:

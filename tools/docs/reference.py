@@ -27,7 +27,7 @@ from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import ProfileName
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
-from spark_kafka_sink.config.formats import Format, FormatOptions
+from spark_kafka_sink.config.formats import Format, FormatsConfig
 from spark_kafka_sink.config.option_definition import Option, Value, declared_options
 from spark_kafka_sink.config.option_names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.option_tables import (
@@ -45,7 +45,7 @@ from spark_kafka_sink.config.security.security_names import (
     SECURITY_ALIASES,
 )
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS, SecurityOptions
-from spark_kafka_sink.config.throttling import ThrottlingOptions
+from spark_kafka_sink.config.throttling import BreakerConfig, RateLimits, ThrottlingConfig
 from spark_kafka_sink.config.topic_creation import TopicCreation
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder, derive_schema
@@ -72,12 +72,14 @@ _TABLES = (
     ProducerOptions,
     SecurityOptions,
     WriteOptions,
-    FormatOptions,
+    FormatsConfig,
     RegistryConfig,
     TopicCreation,
     ExactlyOnceConfig,
     DeadLetterPolicy,
-    ThrottlingOptions,
+    ThrottlingConfig,
+    RateLimits,
+    BreakerConfig,
 )
 _COLUMNS = ("option", "default", "allowed", "meaning")
 MAIN = (

@@ -3,7 +3,7 @@
 After too many errors a breaker blocks requests for a while, then allows one trial batch:
 
     CLOSED -> OPEN           a threshold is reached
-    OPEN -> HALF_OPEN        `open_for` seconds have passed
+    OPEN -> HALF_OPEN        `open_ms` have passed
     HALF_OPEN -> CLOSED      the trial batch was delivered
     HALF_OPEN -> OPEN        the trial batch was not delivered
 
@@ -131,14 +131,14 @@ class Breaker:
         """The time at which the breaker opened; None if it is closed."""
 
         # Sender thread only.
-        self._window = Window(config.window)
+        self._window = Window(config.window_ms / 1000)
 
     def state(self, now: float) -> BreakerState:
-        """Return the state at `now`; OPEN becomes HALF_OPEN after `open_for` seconds."""
+        """Return the state at `now`; OPEN becomes HALF_OPEN after `open_ms`."""
         opened_at = self._opened_at
         if opened_at is None:
             return BreakerState.CLOSED
-        is_cooled_down = now >= opened_at + self._config.open_for
+        is_cooled_down = now >= opened_at + self._config.open_ms / 1000
         return BreakerState.HALF_OPEN if is_cooled_down else BreakerState.OPEN
 
     def record(self, outcome: BatchOutcome, now: float) -> bool:
@@ -276,7 +276,7 @@ class CircuitBreakers:
         errors = ", ".join(f"{name} {count}" for name, count in self._errors.most_common(3))
         return DeliveryError(
             f"the job's circuit breaker opened: of {plural(tally.total, 'response')} in "
-            f"{config.window:g} s, {plural(tally.retried, 'retriable error')} "
+            f"{config.window_ms / 1000:g} s, {plural(tally.retried, 'retriable error')} "
             f"({tally.retry_percent:.0f} %) and {plural(tally.failed, 'permanent failure')}; "
             f"errors: {errors}",
             hint="Fix the cause of these errors before you run the write again; "

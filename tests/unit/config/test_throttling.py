@@ -67,7 +67,11 @@ def test_breaker_options_are_parsed() -> None:
         errors__breaker__openMs=1_500,
     ).throttling.breaker
     assert breaker == BreakerConfig(
-        target=Thresholds(40, 3), job=Thresholds(60, 9), min_batches=5, window=2.5, open_for=1.5
+        target=Thresholds(40, 3),
+        job=Thresholds(60, 9),
+        min_batches=5,
+        window_ms=2_500,
+        open_ms=1_500,
     )
     assert Thresholds(1, 0).is_enabled
     assert Thresholds(0, 1).is_enabled

@@ -80,7 +80,7 @@ def test_job_breaker_fails_the_task_at_its_failure_threshold(threshold: int) -> 
 
 @pytest.mark.parametrize("threshold", [1, 2, 3])
 def test_partition_breaker_opens_at_its_failure_threshold(threshold: int) -> None:
-    breaker = BreakerConfig(target=Thresholds(failures=threshold), open_for=60.0)
+    breaker = BreakerConfig(target=Thresholds(failures=threshold), open_ms=60_000)
     with world(cluster(u=1), tolerant(breaker)) as sim:
         watch = sim.session.context.breakers
         for number in range(threshold):
@@ -102,7 +102,7 @@ def test_partition_breaker_opens_at_its_failure_threshold(threshold: int) -> Non
 
 
 def test_single_batch_probes_a_broker_after_its_pause() -> None:
-    breaker = BreakerConfig(target=Thresholds(retry_percent=100), min_batches=4, open_for=5.0)
+    breaker = BreakerConfig(target=Thresholds(retry_percent=100), min_batches=4, open_ms=5_000)
     with world(cluster(), SessionSettings(throttling=_pressure(breaker))) as sim:
         for partition in range(4):
             sim.send([b"first"], partition)

@@ -18,14 +18,14 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 GOOD, RETRIED, FAILED = BatchOutcome
 NODE, OTHER = 1, 2
 CLOSED, OPEN, HALF_OPEN = BreakerState
-CONFIG = BreakerConfig(min_batches=10, window=30.0, open_for=5.0)
+CONFIG = BreakerConfig(min_batches=10, window_ms=30_000, open_ms=5_000)
 
 
 def breakers(
     thresholds: Thresholds | None = None, job: Thresholds | None = None
 ) -> CircuitBreakers:
     breaker = BreakerConfig(
-        target=thresholds or Thresholds(), job=job or Thresholds(), min_batches=4, open_for=5.0
+        target=thresholds or Thresholds(), job=job or Thresholds(), min_batches=4, open_ms=5_000
     )
     return CircuitBreakers(ThrottlingConfig(breaker=breaker))
 

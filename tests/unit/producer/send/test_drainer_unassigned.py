@@ -259,7 +259,7 @@ def test_waiting_batches_are_sent_to_recreated_topic_with_fewer_partitions() -> 
 
 
 def test_partition_with_open_breaker_receives_nothing() -> None:
-    breaker = BreakerConfig(target=Thresholds(failures=1), open_for=100.0)
+    breaker = BreakerConfig(target=Thresholds(failures=1), open_ms=100_000)
     settings = SessionSettings(throttling=ThrottlingConfig(breaker=breaker))
     with world(settings=settings) as sim:
         send_first_batches(sim)
