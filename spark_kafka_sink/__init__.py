@@ -77,7 +77,8 @@ if TYPE_CHECKING:
         UnknownTopicError,
     )
     from spark_kafka_sink.reading import read_records
-    from spark_kafka_sink.report.advice_rules import Advice, advise
+    from spark_kafka_sink.report.advice.advice import Advice
+    from spark_kafka_sink.report.advice.advice_rules import advise
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.summary import summarize
     from spark_kafka_sink.report.write_status import WriteStatus
@@ -133,14 +134,14 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Advice": "spark_kafka_sink.report.advice_rules",
+    "Advice": "spark_kafka_sink.report.advice.advice",
     "DeliveryReport": "spark_kafka_sink.report.delivery_report",
     "DeliveryStatus": "spark_kafka_sink.common.delivery_status",
     "EmbeddedBroker": "spark_kafka_sink.broker.embedded",
     "KafkaProdDataSource": "spark_kafka_sink.spark.datasource",
     "WriteProgress": "spark_kafka_sink.spark.reports.write_progress",
     "WriteStatus": "spark_kafka_sink.report.write_status",
-    "advise": "spark_kafka_sink.report.advice_rules",
+    "advise": "spark_kafka_sink.report.advice.advice_rules",
     "assert_written": "spark_kafka_sink.testing",
     "error_of": "spark_kafka_sink.spark.runtime.spark_errors",
     "last_report": "spark_kafka_sink.spark.reports.last_report",

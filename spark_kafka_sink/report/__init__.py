@@ -13,20 +13,14 @@ In reading order:
 - `task_report`: the identity of a task, its one-line summary and its open transaction
 - `codec_cost`: the size and cost of sampled batches with each codec
 - `report_builder`: collects the report of a producer session
-- `packed_numbers`: numbers as bytes that compress well
-- `broker_columns`: broker metrics as columns, which are merged without creating objects
-- `partition_columns`: partition counters as such columns
-- `report_columns`: a report with both, and how such reports are merged
+- `columnar`: a report as columns of numbers, and how such reports are merged
 - `packed_report`: a report as a task sends it to the driver
 - `summary`: the lines of a report's summary; the report as text
 - `partition_table`: the table of a report's partitions
 - `notebook_html`: a report as HTML
 - `key_figures`: the key figures of a report with their units, and the comparison of two reports
 - `tables`: the summary, partitions, tasks and comparisons as tables for the terminal
-- `advice`: one piece of advice
-- `pipeline_facts`: the figures of a report on which advice is based
-- `arrow_advice`: the rules about the size of Spark's Arrow batches
-- `advice_rules`: the rules that derive advice from a finished report
+- `advice`: the settings that a finished report suggests to change, and why
 - `report_storage`: writes and reads reports on any pyarrow file system
 - `export`: export metrics to Prometheus, OpenTelemetry and files of Java's metrics
 - `plots`: figures of reports, with matplotlib

@@ -45,7 +45,7 @@ class DeliveryReport(DeliveryCounters):
     @classmethod
     def merge_all(cls, reports: Iterable[Self]) -> Self:
         """Add up any number of reports in a single pass."""
-        from spark_kafka_sink.report.report_columns import ReportColumns
+        from spark_kafka_sink.report.columnar.report_columns import ReportColumns
 
         return ReportColumns.of(cls()).merge(map(ReportColumns.of, reports)).to_report()
 

@@ -22,8 +22,8 @@ from spark_kafka_sink.report.metrics.merging import merge
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_kafka_sink.report.partition_columns import PartitionColumns, Planes
-    from spark_kafka_sink.report.report_columns import ReportColumns
+    from spark_kafka_sink.report.columnar.partition_columns import PartitionColumns, Planes
+    from spark_kafka_sink.report.columnar.report_columns import ReportColumns
 
 
 _ZLIB_LEVEL: Final = 1
@@ -61,8 +61,8 @@ class PackedReport:
         """Unpack the report as columns."""
         if not self.partitions:
             return _columns_of(self.unpack())
-        from spark_kafka_sink.report.broker_columns import BrokerColumns
-        from spark_kafka_sink.report.report_columns import ReportColumns
+        from spark_kafka_sink.report.columnar.broker_columns import BrokerColumns
+        from spark_kafka_sink.report.columnar.report_columns import ReportColumns
 
         planes, remainder = _unpack(self.remainder)
         return ReportColumns(partitions_of(self), BrokerColumns.from_planes(planes), remainder)
@@ -73,7 +73,7 @@ AnyReport = DeliveryReport | PackedReport
 
 def partitions_of(report: AnyReport) -> PartitionColumns:
     """Return only the partitions of a packed or unpacked report."""
-    from spark_kafka_sink.report.partition_columns import PartitionColumns
+    from spark_kafka_sink.report.columnar.partition_columns import PartitionColumns
 
     if isinstance(report, PackedReport):
         if report.partitions:
@@ -117,7 +117,7 @@ def _is_small(report: AnyReport) -> bool:
 
 
 def _columns_of(report: AnyReport) -> ReportColumns[DeliveryReport]:
-    from spark_kafka_sink.report.report_columns import ReportColumns
+    from spark_kafka_sink.report.columnar.report_columns import ReportColumns
 
     return report.columns() if isinstance(report, PackedReport) else ReportColumns.of(report)
 

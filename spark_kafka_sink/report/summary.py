@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.arguments import REPORT, check_argument
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, partition_name
 from spark_kafka_sink.common.text import KB, plural, size_text
-from spark_kafka_sink.report.advice_rules import HINT, advise
-from spark_kafka_sink.report.pipeline_facts import PipelineFacts
+from spark_kafka_sink.report.advice.advice_rules import HINT, advise
+from spark_kafka_sink.report.advice.pipeline_facts import PipelineFacts
 from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from spark_kafka_sink.common.text import plural, size_text
-from spark_kafka_sink.report.advice_rules import advise
+from spark_kafka_sink.report.advice.advice_rules import advise
 from spark_kafka_sink.report.partition_table import omitted_caption, partition_table
 from spark_kafka_sink.report.summary import summary_rows, title
 

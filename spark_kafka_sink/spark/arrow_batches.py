@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, SparkSession, types
 
-from spark_kafka_sink.report.arrow_advice import SAFE_ARROW_BATCH, UNMEASURED
-from spark_kafka_sink.report.pipeline_facts import ARROW_BYTES, ARROW_RECORDS
+from spark_kafka_sink.report.advice.arrow_advice import SAFE_ARROW_BATCH, UNMEASURED
+from spark_kafka_sink.report.advice.pipeline_facts import ARROW_BYTES, ARROW_RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -45,13 +45,7 @@ PLAN = (
     "writer = DefaultSource(options).writer(schema, False)"
 )
 """What a worker that plans runs, without the brokers."""
-REPORT = (
-    "report.export",
-    "report.broker_columns",
-    "report.packed_numbers",
-    "report.packed_report",
-    "report.partition_columns",
-)
+REPORT = ("report.export", "report.columnar", "report.packed_report")
 SINK: Any = spark_kafka_sink
 KAFKA = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
 FRAME = SimpleNamespace(mapInArrow=None, schema=None, isStreaming=False)
@@ -138,7 +132,7 @@ def ours(*names: str) -> set[str]:
     return packages
 
 
-CLIENT = ours("kafka.client", "kafka.admin", "kafka.records", "kafka.protocol")
+CLIENT = ours("kafka.client", "kafka.admin", "kafka.logs", "kafka.records", "kafka.protocol")
 PRODUCING = CLIENT | ours("exactly_once", "producer")
 
 

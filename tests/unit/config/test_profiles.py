@@ -13,7 +13,7 @@ from spark_kafka_sink.config.enums import Codec, ProfileName
 from spark_kafka_sink.config.option_names import PRODUCER_NAMES
 from spark_kafka_sink.config.profiles import find_file, load_profile, parse_properties
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.report.arrow_advice import UNMEASURED
+from spark_kafka_sink.report.advice.arrow_advice import UNMEASURED
 from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES
 from tests.unit.config.parsing import DEVIATIONS
 

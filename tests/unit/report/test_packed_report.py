@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.report import packed_report
-from spark_kafka_sink.report.broker_columns import COUNTERS, HISTOGRAMS
+from spark_kafka_sink.report.columnar.broker_columns import COUNTERS, HISTOGRAMS
+from spark_kafka_sink.report.columnar.partition_columns import RULES, PartitionColumns
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMetrics
 from spark_kafka_sink.report.packed_report import PackedReport, merge_reports, partitions_of
-from spark_kafka_sink.report.partition_columns import RULES, PartitionColumns
 from spark_kafka_sink.report.partition_report import PartitionReport
 from tests.unit.report.strategies import reports
 

@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from spark_kafka_sink.report.advice_rules import advise
+from spark_kafka_sink.report.advice.advice_rules import advise
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.key_figures import figures_of

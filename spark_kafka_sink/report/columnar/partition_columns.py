@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
+from spark_kafka_sink.report.columnar.packed_numbers import UNKNOWN, from_planes, to_planes
 from spark_kafka_sink.report.metrics.merging import highest, lowest, rules_of
-from spark_kafka_sink.report.packed_numbers import UNKNOWN, from_planes, to_planes
 from spark_kafka_sink.report.partition_report import PartitionReport
 
 if TYPE_CHECKING:

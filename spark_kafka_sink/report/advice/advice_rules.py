@@ -15,16 +15,14 @@ from spark_kafka_sink.common.arguments import REPORT, check_argument
 from spark_kafka_sink.common.delivery_status import partition_name
 from spark_kafka_sink.common.text import MB, plural
 from spark_kafka_sink.config.rules import IN_FLIGHT
-from spark_kafka_sink.report import arrow_advice
-from spark_kafka_sink.report.advice import Advice, Direction
-from spark_kafka_sink.report.pipeline_facts import MIN_SHARE, ROW_BY_ROW, PipelineFacts
+from spark_kafka_sink.report.advice import arrow_advice
+from spark_kafka_sink.report.advice.advice import Advice, Direction
+from spark_kafka_sink.report.advice.pipeline_facts import MIN_SHARE, ROW_BY_ROW, PipelineFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
-
-__all__ = ["Advice", "advise"]
 
 _MIN_BATCHES = 20
 """Minimum number of batches for a conclusion about a setting."""

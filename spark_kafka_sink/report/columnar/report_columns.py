@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from spark_kafka_sink.report.broker_columns import BrokerColumns
+from spark_kafka_sink.report.columnar.broker_columns import BrokerColumns
+from spark_kafka_sink.report.columnar.partition_columns import PartitionColumns
 from spark_kafka_sink.report.metrics.merging import merge
-from spark_kafka_sink.report.partition_columns import PartitionColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from spark_kafka_sink.common.histogram import Histogram
+from spark_kafka_sink.report.columnar.packed_numbers import from_planes, to_planes, zeros
 from spark_kafka_sink.report.metrics.merging import rules_of
 from spark_kafka_sink.report.metrics.producer_metrics import BrokerMetrics
-from spark_kafka_sink.report.packed_numbers import from_planes, to_planes, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.common.histogram import Histogram, HistogramBuilder
-from spark_kafka_sink.report import advice_rules
-from spark_kafka_sink.report.advice import Advice, Direction
-from spark_kafka_sink.report.advice_rules import advise
-from spark_kafka_sink.report.arrow_advice import CONSIDERABLE, measuring_cost_s
+from spark_kafka_sink.report.advice import advice_rules
+from spark_kafka_sink.report.advice.advice import Advice, Direction
+from spark_kafka_sink.report.advice.advice_rules import advise
+from spark_kafka_sink.report.advice.arrow_advice import CONSIDERABLE, measuring_cost_s
+from spark_kafka_sink.report.advice.pipeline_facts import ARROW_COLUMNS, PipelineFacts
 from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -19,7 +20,6 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
     TopicMetrics,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.pipeline_facts import ARROW_COLUMNS, PipelineFacts
 from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.task_report import TaskAttempt, TaskReport
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spark_kafka_sink.common.text import MB, plural
-from spark_kafka_sink.report.advice import Advice, Direction
-from spark_kafka_sink.report.pipeline_facts import (
+from spark_kafka_sink.report.advice.advice import Advice, Direction
+from spark_kafka_sink.report.advice.pipeline_facts import (
     ARROW_BYTES,
     ARROW_COLUMNS,
     ARROW_RECORDS,
