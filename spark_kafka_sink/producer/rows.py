@@ -30,6 +30,10 @@ _PER_ROW = (
 """The fields of `Rows` with one value per row, besides the columns."""
 _KEY_BYTES = 32
 """Maximum number of bytes of a non-text key in an error message."""
+MAX_CHUNK_BYTES = 4 << 20
+"""Maximum size of a chunk, as columns and as records, in bytes. It limits the data that is derived
+from the rows and not charged to the buffer, such as encoded headers, to a few times this size.
+"""
 UNKNOWN_ROW = -1
 """Placeholder for an unknown row number."""
 

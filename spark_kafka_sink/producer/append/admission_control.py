@@ -19,6 +19,7 @@ from spark_kafka_sink.producer.append.chunk import AdmittedChunk, BlockedTargets
 from spark_kafka_sink.producer.append.rate_limiter import RateLimiter
 from spark_kafka_sink.producer.buffer.batch_layout import ranges_within
 from spark_kafka_sink.producer.buffer.buffer_quotas import PARTITION_QUOTA_DIVISOR
+from spark_kafka_sink.producer.rows import MAX_CHUNK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -36,9 +37,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 
-_MAX_CHUNK_BYTES = 4 << 20
-"""Maximum size of a chunk in bytes. It limits the memory that is encoded but not yet charged."""
 _CHUNKS_PER_BUFFER = 8
+"""Minimum number of chunks that fit into the buffer."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -57,7 +57,7 @@ class AdmissionControl:
         config = self.client.config
         self._limiter = RateLimiter(self.rates, self.client.clock.monotonic())
         quota = (self.quotas.limit or config.buffer_memory) // PARTITION_QUOTA_DIVISOR
-        size = min(_MAX_CHUNK_BYTES, config.buffer_memory // _CHUNKS_PER_BUFFER, quota // 2)
+        size = min(MAX_CHUNK_BYTES, config.buffer_memory // _CHUNKS_PER_BUFFER, quota // 2)
         self._chunk_rows, self._chunk_bytes = self._limiter.max_chunk(MAX_INT, max(1, size))
 
     def find_open_breakers(self, topic: ClusterTopic) -> frozenset[int]:
@@ -76,9 +76,9 @@ class AdmissionControl:
         return frozenset(breaker_open)
 
     def admit(self, chunk: Chunk) -> Iterator[AdmittedChunk]:
-        """Yield the chunk in parts of acceptable size, each charged to the buffer when it is due.
+        """Yield the chunk, or smaller chunks of it, each charged to the buffer when it is due.
 
-        An oversized row gets its own part.
+        A larger row gets its own chunk.
 
         Raises:
             KafkaProdError: the session failed, or the buffer was full for max.block.ms.

@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `slices`: cuts Arrow batches into parts that are encoded at once
+- `chunk_ranges`: divides Arrow batches into chunks, which are encoded at once
 - `rows_from_arrow`: converts Spark's Arrow batches to the producer's rows
 - `row_checks`: the errors of the rows of a batch
 - `plain_names`: column names that `mapInArrow` can resolve

@@ -1,8 +1,8 @@
 """Convert Spark's Arrow batches to the producer's rows: cast and check each column.
 
-`gather` concatenates small Arrow batches, and `row_ranges` splits large ones. `read_rows` converts
-one slice: header keys, topics and timestamps are checked for whole columns at once, and errors are
-collected per row.
+`gather` concatenates small Arrow batches, and `chunk_ranges` divides large ones. `read_rows`
+converts one chunk: header keys, topics and timestamps are checked for whole columns at once, and
+errors are collected per row.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from spark_kafka_sink.kafka.records.columns import Columns, read_bytes
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import without_null_keys
 from spark_kafka_sink.producer.row_error import RowError
-from spark_kafka_sink.producer.rows import Rows, row_name
+from spark_kafka_sink.producer.rows import MAX_CHUNK_BYTES, Rows, row_name
+from spark_kafka_sink.spark.rows.chunk_ranges import chunk_ranges
 from spark_kafka_sink.spark.rows.row_checks import RowChecks
-from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES, row_ranges
 from spark_kafka_sink.spark.runtime.internals import local_property
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _NONE = -1
-MAX_GATHERED_BYTES = MAX_SLICE_BYTES
+MAX_GATHERED_BYTES = MAX_CHUNK_BYTES
 """Maximum total size of the Arrow batches that are concatenated, in bytes."""
 _SLOW_AFTER_S = 0.05
 """Seconds after which an Arrow batch counts as slow. After a slow batch, rows are passed on
@@ -251,12 +251,12 @@ def _concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def read_chunks(
     batch: pa.RecordBatch, roles: ColumnRoles, clock: Clock, first: FirstRow = FIRST
 ) -> Iterator[Rows]:
-    """Yield one Arrow batch as rows of the producer, in slices if it exceeds 4 MiB.
+    """Yield one Arrow batch as rows of the producer, in chunks of at most 4 MiB.
 
     Raises:
         ColumnError: see `read_rows`.
     """
-    for start, stop in row_ranges(batch, roles.used):
+    for start, stop in chunk_ranges(batch, roles.used):
         number = replace(first, row=first.row + start)
         yield read_rows(batch.slice(start, stop - start), roles, clock, number)
 
@@ -264,7 +264,7 @@ def read_chunks(
 def read_rows(
     batch: pa.RecordBatch, roles: ColumnRoles, clock: Clock, first: FirstRow = FIRST
 ) -> Rows:
-    """Return a slice of n rows for the producer; in errors, row numbers start at `first`.
+    """Return a chunk of n rows for the producer; in errors, row numbers start at `first`.
 
     Raises:
         ColumnError: a topic is null or invalid, a header key is null or not UTF-8, a timestamp is

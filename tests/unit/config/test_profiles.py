@@ -13,8 +13,8 @@ from spark_kafka_sink.config.enums import Codec, ProfileName
 from spark_kafka_sink.config.option_names import PRODUCER_NAMES
 from spark_kafka_sink.config.profiles import find_file, load_profile, parse_properties
 from spark_kafka_sink.config.sink_config import ProducerConfig
+from spark_kafka_sink.producer.rows import MAX_CHUNK_BYTES
 from spark_kafka_sink.report.advice.arrow_advice import UNMEASURED
-from spark_kafka_sink.spark.rows.slices import MAX_SLICE_BYTES
 from tests.unit.config.parsing import DEVIATIONS
 
 NAMED = [profile for profile in ProfileName if profile is not ProfileName.NONE]
@@ -92,7 +92,7 @@ def spark_settings(name: str) -> dict[str, int]:
 
 def test_spark_defaults_limit_batches_by_bytes() -> None:
     settings = spark_settings("spark-defaults.conf")
-    assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": MAX_SLICE_BYTES}
+    assert settings == {"maxRecordsPerBatch": 10_000, "maxBytesPerBatch": MAX_CHUNK_BYTES}
 
 
 def test_small_rows_are_not_measured() -> None:

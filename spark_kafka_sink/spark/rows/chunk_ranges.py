@@ -1,4 +1,4 @@
-"""Cut Arrow batches into slices that are small enough to be encoded at once."""
+"""Divide Arrow batches into chunks that are small enough to be encoded at once."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_kafka_sink.producer.rows import MAX_CHUNK_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-MAX_SLICE_BYTES = 4 << 20
-"""Maximum total size of a slice's columns in bytes; the producer encodes a slice at once. This
-limits intermediate data, such as encoded headers, to a few times this size; an Arrow batch can be
-gigabytes in size.
-"""
-MAX_SLICE_ROWS = 1 << 17
-"""Maximum number of rows in a slice. It limits memory if rows are very short, because each row
+MAX_CHUNK_ROWS = 1 << 17
+"""Maximum number of rows in a chunk. It limits memory if rows are very short, because each row
 needs a few eight-byte numbers.
 """
 
 
-def row_ranges(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the start and end row of slices, each small enough to be encoded at once."""
+def chunk_ranges(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the start and end row of chunks of at most `MAX_CHUNK_BYTES` and `MAX_CHUNK_ROWS`.
+
+    The size of a chunk is that of these columns. A larger row gets its own chunk.
+    """
     encoded = [
         column for column in columns if pa.types.is_dictionary(batch.schema.field(column).type)
     ]
@@ -41,7 +41,7 @@ def row_ranges(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tuple[
 
 def _halve(size: Callable[[int, int], int], start: int, stop: int) -> Iterator[tuple[int, int]]:
     rows = stop - start
-    if rows <= 1 or (rows <= MAX_SLICE_ROWS and size(start, stop) <= MAX_SLICE_BYTES):
+    if rows <= 1 or (rows <= MAX_CHUNK_ROWS and size(start, stop) <= MAX_CHUNK_BYTES):
         yield start, stop
         return
     half = start + rows // 2
