@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from spark_kafka_sink.cli import kafka_options
+from spark_kafka_sink.cli.option_fields import cli_option, command
 from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite
@@ -32,20 +33,20 @@ _STYLES = {
 class DoctorArguments(kafka_options.ConnectionArguments):
     """Arguments of `kafkaprod doctor`."""
 
-    topic: str | None = kafka_options.cli_option("Topic to write to.")
-    produce: bool | None = kafka_options.cli_option(
+    topic: str | None = cli_option("Topic to write to.")
+    produce: bool | None = cli_option(
         "Write one record, which remains in the topic, or skip the last step. By default, check "
         "that the leader would accept a record, without writing one.",
         None,
         "--produce/--no-produce",
     )
-    timeout: float = kafka_options.cli_option(
+    timeout: float = cli_option(
         "Timeout of each step, in seconds.", STEP_TIMEOUT_S, min=0.1, metavar="SECONDS"
     )
-    as_json: bool = kafka_options.cli_option("Print the findings as JSON.", False, "--json")
+    as_json: bool = cli_option("Print the findings as JSON.", False, "--json")
 
 
-@kafka_options.command
+@command
 def doctor(arguments: DoctorArguments) -> None:
     """Check the connection to Kafka and the topic, step by step.
 

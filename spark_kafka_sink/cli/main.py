@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from spark_kafka_sink.cli.broker import broker
+from spark_kafka_sink.cli.broker_command import broker
 from spark_kafka_sink.cli.demo_command import demo
 from spark_kafka_sink.cli.doctor_command import doctor
-from spark_kafka_sink.cli.read import read
-from spark_kafka_sink.cli.report import report
+from spark_kafka_sink.cli.read_command import read
+from spark_kafka_sink.cli.report_command import report
 from spark_kafka_sink.cli.transactions_command import transactions
-from spark_kafka_sink.cli.verify import verify
+from spark_kafka_sink.cli.verify_command import verify
 from spark_kafka_sink.common.version import __version__
 
 app = typer.Typer(

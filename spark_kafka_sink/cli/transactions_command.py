@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 
 from spark_kafka_sink.cli import kafka_options
+from spark_kafka_sink.cli.option_fields import cli_option, command
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.exactly_once import DECISION_LOG_TOPIC
@@ -177,13 +178,11 @@ class TransactionArguments(kafka_options.ConnectionArguments):
     """The common options of all commands in this group."""
 
     prefix: Annotated[str, typer.Option(help="transactionalIdPrefix of the stream or the jobs.")]
-    decision_log_topic: str = kafka_options.cli_option(
-        "decisionLogTopic of the write.", DECISION_LOG_TOPIC
-    )
+    decision_log_topic: str = cli_option("decisionLogTopic of the write.", DECISION_LOG_TOPIC)
 
 
 @transactions.command("list")
-@kafka_options.command
+@command
 def list_open(arguments: TransactionArguments) -> None:
     """Show the open transactions, and the partitions in which they block readers."""
     with _operator(arguments) as operator:
@@ -202,7 +201,7 @@ def list_open(arguments: TransactionArguments) -> None:
 
 
 @transactions.command()
-@kafka_options.command
+@command
 def describe(
     arguments: TransactionArguments,
     transactional_id: Annotated[
@@ -218,7 +217,7 @@ def describe(
 
 
 @transactions.command()
-@kafka_options.command
+@command
 def commit(
     arguments: TransactionArguments,
     accept_loss: Annotated[
@@ -247,7 +246,7 @@ def commit(
 
 
 @transactions.command()
-@kafka_options.command
+@command
 def abort(
     arguments: TransactionArguments,
     transactional_ids: Annotated[

@@ -18,8 +18,8 @@ from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.broker.config import BrokerConfig
 from spark_kafka_sink.broker.faults import FaultEffect
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
-from spark_kafka_sink.cli.broker import BrokerArguments
-from spark_kafka_sink.cli.kafka_options import typer_option_of
+from spark_kafka_sink.cli.broker_command import BrokerArguments
+from spark_kafka_sink.cli.option_fields import typer_option_of
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import ColumnError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import EXTRAS

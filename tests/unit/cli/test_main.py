@@ -22,10 +22,10 @@ ARGUMENTS = {
     "verify": ["report.json", *CONNECTION],
 }
 STEPS = {
-    "broker": "broker.EmbeddedBroker",
+    "broker": "broker_command.EmbeddedBroker",
     "demo": "demo_command.run_demo",
     "doctor": "doctor_command.Doctor.examine",
-    "report": "report.DeliveryReport.read_all",
+    "report": "report_command.DeliveryReport.read_all",
 }
 """What is interrupted; all other commands are interrupted while they connect."""
 

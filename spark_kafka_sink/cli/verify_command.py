@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from spark_kafka_sink.cli import kafka_options
+from spark_kafka_sink.cli.option_fields import cli_option, command
 from spark_kafka_sink.common.delivery_status import partition_name
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics.verify_report import (
@@ -31,10 +32,10 @@ class VerifyArguments(kafka_options.ConnectionArguments):
             help="Delivery report, or directory with the reports of a stream.",
         ),
     ]
-    as_json: bool = kafka_options.cli_option("Print the results as JSON.", False, "--json")
+    as_json: bool = cli_option("Print the results as JSON.", False, "--json")
 
 
-@kafka_options.command
+@command
 def verify(arguments: VerifyArguments) -> None:
     """Check that every acknowledged record of a delivery report still exists.
 

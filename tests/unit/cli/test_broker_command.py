@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_kafka_sink.broker.config import BrokerConfig
-from spark_kafka_sink.cli.broker import BrokerArguments, serve
+from spark_kafka_sink.cli.broker_command import BrokerArguments, serve
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.common.errors import ConfigError
 

@@ -17,7 +17,8 @@ from spark_kafka_sink.broker.common_settings import CommonSettings
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.broker.security.oauthbearer import JwksValidator, validate_unsecured
 from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles
-from spark_kafka_sink.cli.kafka_options import cli_option, command, exit_on_error
+from spark_kafka_sink.cli.kafka_options import exit_on_error
+from spark_kafka_sink.cli.option_fields import cli_option, command
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import ENVIRONMENT, FILE
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 READY = "kafkaprod broker ready on"
 
 
-def parse_users(texts: Iterable[str]) -> dict[str, str]:
+def _parse_users(texts: Iterable[str]) -> dict[str, str]:
     """Parse name=env:VARIABLE and name=file:PATH.
 
     Raises:
@@ -49,26 +50,7 @@ def parse_users(texts: Iterable[str]) -> dict[str, str]:
     return passwords
 
 
-def certificate(
-    *, tls: bool, certificate: str | None, key: str | None, ca: str | None, password: str | None
-) -> bool | TlsFiles:
-    """Return the option `tls`: certificate files, True to create a certificate, or False.
-
-    Raises:
-        ConfigError: only some of the files are given.
-    """
-    files = [path for path in (certificate, key, ca) if path is not None]
-    if not files:
-        return tls
-    if certificate is None or key is None or ca is None:
-        raise ConfigError(
-            "the options for certificate files are incomplete",
-            hint="Set --tls-certificate, --tls-key and --tls-ca.",
-        )
-    return TlsFiles(certificate=certificate, key=key, ca=ca, key_password=password)
-
-
-def token_validator(jwks: str | None) -> TokenValidator:
+def _token_validator(jwks: str | None) -> TokenValidator:
     """Return a validator with the issuer's keys. Without a file, unsigned tokens are accepted.
 
     Raises:
@@ -85,7 +67,7 @@ def token_validator(jwks: str | None) -> TokenValidator:
         ) from None
 
 
-def client_option_lines(
+def _client_option_lines(
     kafka: EmbeddedBroker, ca_file: Path | None, own: tuple[Path, Path] | None
 ) -> Iterator[str]:
     """Yield the options that clients need, as name=value. Passwords are references.
@@ -184,20 +166,30 @@ class BrokerArguments(CommonSettings):
             },
             "faults": tuple(self.fault or ()),
             "topic_configs": _topic_configs(self.topic_config or ()),
-            "tls": certificate(
-                tls=self.tls,
-                certificate=self.tls_certificate,
-                key=self.tls_key,
-                ca=self.tls_ca,
-                password=self.tls_key_password,
-            ),
-            "sasl": parse_users(self.sasl_user or ()) or None,
+            "tls": self._tls(),
+            "sasl": _parse_users(self.sasl_user or ()) or None,
             "sasl_mechanisms": self.sasl_mechanism,
-            "oauthbearer_validator": token_validator(self.oauthbearer_jwks),
+            "oauthbearer_validator": _token_validator(self.oauthbearer_jwks),
             "denials": tuple(self.deny or ()),
         }
         unchanged = {field.name: getattr(self, field.name) for field in fields(CommonSettings)}
         return unchanged | options
+
+    def _tls(self) -> bool | TlsFiles:
+        """Return the setting `tls`: certificate files, True to create a certificate, or False.
+
+        Raises:
+            ConfigError: only some of the files are given.
+        """
+        certificate, key, ca = self.tls_certificate, self.tls_key, self.tls_ca
+        if certificate is None and key is None and ca is None:
+            return self.tls
+        if certificate is None or key is None or ca is None:
+            raise ConfigError(
+                "the options for certificate files are incomplete",
+                hint="Set --tls-certificate, --tls-key and --tls-ca.",
+            )
+        return TlsFiles(certificate=certificate, key=key, ca=ca, key_password=self.tls_key_password)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,5 +280,5 @@ def _print_client_options(kafka: EmbeddedBroker, ca_file: str | None) -> None:
     own = None
     if kafka.config.client_auth is ClientAuth.REQUIRED:
         own = kafka.client_certificate_files(kafka.client_certificate("client"))
-    for line in client_option_lines(kafka, path, own):
+    for line in _client_option_lines(kafka, path, own):
         typer.echo(line)

@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from spark_kafka_sink.cli.kafka_options import (
-    ConnectionArguments,
-    cli_option,
-    command,
-    connected_client,
-)
+from spark_kafka_sink.cli.kafka_options import ConnectionArguments, connected_client
+from spark_kafka_sink.cli.option_fields import cli_option, command
 from spark_kafka_sink.common.delivery_status import partition_name
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.admin.partition_offsets import IsolationLevel
