@@ -32,8 +32,8 @@ def is_connect_session(spark: object) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def connect_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryReport]:
-    """Return the reports of a Spark Connect session; this runs a small Spark job.
+def _server_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryReport]:
+    """Return the reports of a Spark Connect session from its server, with a small Spark job.
 
     Args:
         spark: the Spark session.
@@ -118,7 +118,7 @@ def _reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryRepor
         if remote:
             kept = _kept_by_client()
             try:
-                reports = connect_reports(spark or SparkSession.active(), queries=queries)
+                reports = _server_reports(spark or SparkSession.active(), queries=queries)
             except ReportError:
                 if not kept:
                     raise
