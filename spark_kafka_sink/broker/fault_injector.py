@@ -154,7 +154,9 @@ class FaultInjector:
         return affected
 
     def _fail(self, channel: ResponseChannel, context: RequestContext, fault: Fault) -> None:
-        error, api, request = _code(fault.value), context.api, context.request
+        error = _code(fault.value)
+        api = context.api
+        request = context.request
         shape = request_shapes.BY_PARTITION.get(api)
         if api == ApiKey.PRODUCE and request.acks == 0:
             raise ProtocolError("an injected fault failed a request that has no response")

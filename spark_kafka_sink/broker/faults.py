@@ -232,7 +232,8 @@ def _invalid(text: str, reason: str) -> ConfigError:
 
 def partitions_of(context: RequestContext) -> tuple[RequestPartition, ...]:
     """Return the topics and partitions in a request."""
-    shape, request = request_shapes.BY_PARTITION.get(context.api), context.request
+    shape = request_shapes.BY_PARTITION.get(context.api)
+    request = context.request
     if shape is None:
         topics = getattr(request, "topics", None) or getattr(request, "topic_names", None) or ()
         return tuple(RequestPartition(context.topic_name(item), None) for item in topics)

@@ -104,7 +104,8 @@ def records_table(records: Mapping[str, DecisionRecord]) -> Table:
 
 def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
     """Return the table with the details of one open transaction."""
-    table, description = Table(title=view.transactional_id, show_header=False), view.description
+    table = Table(title=view.transactional_id, show_header=False)
+    description = view.description
     started = "" if description.started_ms is None else _utc_time(description.started_ms)
     age = _age_ms(view, now_ms)
     rows = (

@@ -122,10 +122,8 @@ def install_command(extra: str) -> str:
     url = urlsplit(origin.get("url", ""))
     if url.scheme != "file":
         return named
-    path, option = (
-        Path(unquote(url.path)),
-        "-e " if origin.get("dir_info", {}).get("editable") else "",
-    )
+    path = Path(unquote(url.path))
+    option = "-e " if origin.get("dir_info", {}).get("editable") else ""
     if not path.exists() and path.suffix != ".whl":
         return f"{named} (docs/install.md)"
     source = path if path.exists() else path.name

@@ -244,7 +244,8 @@ def check_transactional_ids(
     if not exactly_once.is_enabled or config.dry_run:
         return []
     prefix = acl_prefix(exactly_once.transactional_id_prefix)
-    name, deadline = f"{prefix}{_UNUSED_ID}", client.deadline(seconds)
+    name = f"{prefix}{_UNUSED_ID}"
+    deadline = client.deadline(seconds)
     nobody = TransactionalProducer(
         transactional_id=name, producer_id=0, epoch=0, version=TransactionVersion.V1
     )

@@ -107,7 +107,8 @@ def check_unreachable(findings: list[Finding], servers: int) -> Finding:
             ),
             is_local=True,
         )
-    first, is_local = findings[0], any(finding.is_local for finding in findings)
+    first = findings[0]
+    is_local = any(finding.is_local for finding in findings)
     if len(findings) == 1 and first.error is not None:
         error = copy(first.error)
     else:

@@ -200,7 +200,8 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
 
 def _passed(step: CheckStep, broker: BrokerConnection, config: ProducerConfig) -> str | None:
     """Return the text for a step that has passed, or None if the step does not apply."""
-    server, security = str(broker.node), config.security
+    server = str(broker.node)
+    security = config.security
     if step is CheckStep.RESOLVE:
         address = None if broker.address is None else broker.address[1][0]
         is_name = address not in {None, broker.node.host.strip("[]")}

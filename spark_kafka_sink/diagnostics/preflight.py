@@ -85,7 +85,8 @@ def examine(write: broker_queries.PlannedWrite) -> list[Finding]:
         if mode is PreflightMode.OFF:
             broker_queries.create_topics(client, config)
             return []
-        seconds, start = min(_TIMEOUT_S, config.producer.max_block_ms / 1000), client.now()
+        seconds = min(_TIMEOUT_S, config.producer.max_block_ms / 1000)
+        start = client.now()
         with quiet_log("spark_kafka_sink.kafka.client"):
             failure = broker_queries.connect(
                 client, seconds, seconds if mode is PreflightMode.FAIL else _REFUSED_TIMEOUT_S

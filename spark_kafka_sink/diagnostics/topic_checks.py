@@ -28,7 +28,8 @@ def check_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     brokers report the authorized operations on the cluster in Metadata; later brokers do not.
     """
     assert facts.description is not None
-    name, acls = facts.name, AclCommandBuilder.of(config)
+    name = facts.name
+    acls = AclCommandBuilder.of(config)
     operations, of_cluster = facts.description.operations, facts.description.cluster_operations
     if not operations:  # If a broker reports operations, they include at least Describe.
         return Finding.note(

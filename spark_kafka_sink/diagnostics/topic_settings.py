@@ -81,7 +81,8 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     min_in_sync = _number(facts, _MIN_IN_SYNC)
     if config.producer.acks is not Acks.ALL or min_in_sync is None or not facts.replicas:
         return
-    name, code = facts.name, error_name(ErrorCode.not_enough_replicas)
+    name = facts.name
+    code = error_name(ErrorCode.not_enough_replicas)
     if min_in_sync > facts.replicas:
         have = f"a partition of topic {name} has {facts.replicas}"
         yield Finding.warning(
@@ -110,7 +111,8 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
 
 
 def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
-    limit, producer = _number(facts, _MAX_MESSAGE), config.producer
+    limit = _number(facts, _MAX_MESSAGE)
+    producer = config.producer
     if limit is None:
         return
     ratio = 1 if producer.compression_type is Codec.NONE else _LIKELY_RATIO
@@ -215,7 +217,8 @@ def check_buffer(facts: TopicFacts, config: ProducerConfig, has_key: bool | None
         has_key: True if the rows have a column `key`; None if unknown.
     """
     count = 0 if facts.description is None else len(facts.description.partitions)
-    needed, memory = count * config.batch_size, config.buffer_memory
+    needed = count * config.batch_size
+    memory = config.buffer_memory
     if has_key is False or needed <= memory:
         return []
     text = (

@@ -88,7 +88,8 @@ def _not_abortable_error(name: str, status: DecisionStatus) -> TransactionError:
 
 def _accept_loss(scope_client: ScopeClient) -> CommittedBatch:
     """Mark the latest batch of the client's scope as written; see `accept_loss`."""
-    owner, scope = scope_client.fence(), scope_client.scope
+    owner = scope_client.fence()
+    scope = scope_client.scope
     record = scope_client.log.read_after_fence()
     if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
         uncounted = replace(record, state=replace(record.state, rows=None, topics=None))

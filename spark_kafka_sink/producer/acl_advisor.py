@@ -50,7 +50,8 @@ class AclAdvisor:
 
     def topic_error(self, topic: str) -> AuthorizationError:
         """Return the error for a topic that the metadata reports as TOPIC_AUTHORIZATION_FAILED."""
-        resource, principal = self._topic(topic), self.principal
+        resource = self._topic(topic)
+        principal = self.principal
         if topic in self._metadata.denials.uncreatable:
             problem = f"{resource} does not exist, and {principal} is not authorized to create it"
         else:

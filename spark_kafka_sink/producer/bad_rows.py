@@ -97,7 +97,8 @@ class BadRowCounter:
     def check_ratio(self) -> None:
         """Raise DeliveryError once errors.maxRatio is reached."""
         with self._lock:
-            bad, rows = sum(self._counts.values()), self._rows
+            bad = sum(self._counts.values())
+            rows = self._rows
             if rows < _MIN_ROWS or bad < rows * self.policy.max_ratio:
                 return
             reasons = "; ".join(

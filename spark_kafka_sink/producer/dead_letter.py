@@ -125,7 +125,8 @@ class DeadLetterTopic:
         self, rows: Rows, errors: Errors, omitted: Parts, details: Sequence[str] | None
     ) -> Rows:
         """Return the letters of n rows with these `RowPart`s omitted."""
-        columns, lists = rows.columns, _omit_headers(rows.header_lists, omitted)
+        columns = rows.columns
+        lists = _omit_headers(rows.header_lists, omitted)
         if self.context_headers:
             messages = self._messages(rows, errors, omitted & _present(rows), details)
             lists = with_headers(lists, self._context(rows, errors, messages))

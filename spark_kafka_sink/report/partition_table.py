@@ -37,15 +37,15 @@ def partition_table(report: DeliveryCounters, max_rows: int) -> PartitionTable:
     """
     by_name = sorted(report.partitions, key=attrgetter("key"))
     if report.dry_run:
-        title, cells = "Partitions, the largest first", _dry_run_cells(report.partitions)
+        title = "Partitions, the largest first"
+        cells = _dry_run_cells(report.partitions)
         partitions = sorted(by_name, key=attrgetter("bytes_uncompressed"), reverse=True)
     else:
-        title, cells = "Partitions", _cells
+        title = "Partitions"
+        cells = _cells
         partitions = sorted(by_name, key=_has_losses, reverse=True)
-    rows, empty = (
-        [cells(partition) for partition in partitions[:max_rows]],
-        _cells(PartitionReport(topic="", partition=0)),
-    )
+    rows = [cells(partition) for partition in partitions[:max_rows]]
+    empty = _cells(PartitionReport(topic="", partition=0))
     columns = [
         name
         for name in (rows[0] if rows else empty)

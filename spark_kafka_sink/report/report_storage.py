@@ -127,7 +127,8 @@ def write_report(
     Raises:
         ReportError: the text cannot be written there, or not within the time limit.
     """
-    location, data = ReportLocation.of(path, subject), text.encode()
+    location = ReportLocation.of(path, subject)
+    data = text.encode()
     problem = f"{subject} cannot be written to"
     _attempt(problem, path, timeout_s, lambda: _write(location, data), folder)
 

@@ -55,7 +55,8 @@ def _codec_text(cost: CodecCost) -> str:
 
 def _batches(report: DeliveryCounters) -> str:
     """Describe the mean batch size relative to batch.size, and why the batches were closed."""
-    facts, metrics = PipelineFacts(report), report.metrics
+    facts = PipelineFacts(report)
+    metrics = report.metrics
     limit = facts.int_setting("batch.size")
     fill = f" ({facts.batch_bytes / limit:.0%} of batch.size)" if limit else ""
     reasons = (
@@ -240,7 +241,8 @@ def _time(report: DeliveryCounters, given_ms: int | None) -> str:
         if not slowest:
             return "0.0 s"
         return f"{slowest:,.1f} s, {_rates(report, slowest)} in the slowest task"
-    startup, slowest_note = report.startup_ms / 1_000, f"slowest task {slowest:,.1f} s"
+    startup = report.startup_ms / 1_000
+    slowest_note = f"slowest task {slowest:,.1f} s"
     if not _SHOWN_STARTUP_S <= startup < whole:
         return f"{whole:,.1f} s, {_rates(report, whole)}; {slowest_note}"
     rates = _rates(report, whole - startup)

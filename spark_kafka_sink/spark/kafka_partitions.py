@@ -92,7 +92,8 @@ def key_hashes(partitioner: PartitionerName, keys: pa.Array[Any]) -> pa.Array[An
         partitioner: a partitioner that uses keys.
         keys: n keys, text or binary.
     """
-    rule, key_bytes = KEY_RULES[partitioner], read_bytes(keys)
+    rule = KEY_RULES[partitioner]
+    key_bytes = read_bytes(keys)
     return pa.array(
         rule.hashes(key_bytes).astype(np.int64), pa.int64(), mask=rule.without_key(key_bytes)
     )

@@ -59,7 +59,9 @@ def micro_batch_writer(options: Mapping[str, Any]) -> Callable[[DataFrame, int],
 
 def _with_own_reports(options_by_name: dict[str, str], frame: DataFrame) -> dict[str, str]:
     """Return the options with a report path that no other query of the application uses."""
-    path, folder, query = (options_by_name.get(_REPORT), ReportFolder.here(), _query_of(frame))
+    path = options_by_name.get(_REPORT)
+    folder = ReportFolder.here()
+    query = _query_of(frame)
     if path is None or folder is None or not query:
         return options_by_name
     own = report_paths.own_report_path(

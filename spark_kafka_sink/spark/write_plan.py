@@ -83,7 +83,8 @@ def plan_stream(
 
     There is no task writer if an exactly-once micro-batch is being committed.
     """
-    stream, options = StreamIdentity.of(user_options), write_options(schema, user_options)
+    stream = StreamIdentity.of(user_options)
+    options = write_options(schema, user_options)
     config = SinkConfig.parse(options)
     prefix = config.exactly_once.transactional_id_prefix
     origin = WriteOrigin.of_stream(stream, prefix, is_planning=is_planning)

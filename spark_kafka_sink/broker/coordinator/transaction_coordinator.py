@@ -332,7 +332,8 @@ class TransactionCoordinator:
 
         If the storage fails, these operations are retried later.
         """
-        now, failure = self._now(), None
+        now = self._now()
+        failure = None
         if is_due := abs(now.ms - self._checked_ms) >= CHECK_INTERVAL_MS:
             self._checked_ms = now.ms
         for txn in list(self._by_id.values()) if is_due else self._unreplicated():

@@ -103,7 +103,8 @@ def may_commit(
 def join_group(context: RequestContext) -> HandlerResult:
     """Handle the JoinGroup API."""
     request = context.request
-    config, session = context.cluster.config, request.session_timeout.total_seconds()
+    config = context.cluster.config
+    session = request.session_timeout.total_seconds()
     lowest, highest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     error = context.group_coordinator_error()
     if not lowest <= session * 1000 <= highest:
@@ -274,7 +275,8 @@ def offset_commit(context: RequestContext) -> HandlerResult:
         group.heartbeat(request.member_id, context.cluster.clock.monotonic())
 
     def commit(item: Any, requested: Any) -> ErrorCode:
-        topic, index = context.find_topic(item), requested.partition_index
+        topic = context.find_topic(item)
+        index = requested.partition_index
         if error or topic is None:
             return error or unknown_topic(item)
         if topic.partition(index) is None:
@@ -349,7 +351,8 @@ def _requested(
 def _fetch_offset(
     context: RequestContext, group: ClassicGroup | None, name: str | None, index: int
 ) -> FieldValues:
-    error, committed = ErrorCode.none, CommittedOffset()
+    error = ErrorCode.none
+    committed = CommittedOffset()
     pending = context.cluster.transactional_offsets
     if name is None:
         error = ErrorCode.unknown_topic_id

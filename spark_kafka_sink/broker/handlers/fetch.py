@@ -136,9 +136,11 @@ def _partition_fetch(context: RequestContext, item: Any, requested: Any) -> Part
 def _response(
     context: RequestContext, fetches: list[tuple[Any, list[PartitionFetch]]]
 ) -> FieldValues:
-    left, is_first = min(context.request.max_bytes, _MAX_BYTES), True
+    left = min(context.request.max_bytes, _MAX_BYTES)
+    is_first = True
     shape = BY_PARTITION[ApiKey.FETCH]
-    leaders, responses = set(), []
+    leaders = set()
+    responses = []
     for item, partition_fetches in fetches:
         partitions = []
         for partition_fetch in partition_fetches:
@@ -167,7 +169,8 @@ def _read(
         return [], failed | {"current_leader": partition.current_leader}
     if fetch.error:
         return [], failed
-    offset, limit = fetch.requested.fetch_offset, min(left, fetch.requested.partition_max_bytes)
+    offset = fetch.requested.fetch_offset
+    limit = min(left, fetch.requested.partition_max_bytes)
     data: list[memoryview] = []
     try:
         if left > 0 or is_first:

@@ -215,7 +215,8 @@ def _append_to_topic(
     unconfirmed: list[Unconfirmed],
 ) -> dict[str, Any]:
     """Append to the partitions of a topic, and add the appended records to `unconfirmed`."""
-    topic, shape = context.find_topic(item), BY_PARTITION[versions.ApiKey.PRODUCE]
+    topic = context.find_topic(item)
+    shape = BY_PARTITION[versions.ApiKey.PRODUCE]
     responses = []
     for data in partitions:
         result = _append_to_partition(context, topic, item, data)

@@ -199,7 +199,8 @@ def txn_offset_commit(context: RequestContext) -> HandlerResult:
             return ErrorCode.unknown_topic_or_partition
         if error:
             return error
-        group_id, offset = context.request.group_id, committed_offset(context, requested)
+        group_id = context.request.group_id
+        offset = committed_offset(context, requested)
         context.cluster.group_coordinator.get_or_create(group_id)
         context.cluster.transactional_offsets.add(
             _producer(context), group_id, topic_partition, offset
@@ -316,7 +317,8 @@ def list_transactions(context: RequestContext) -> HandlerResult:
         matches = _matches(context.get("transactional_id_pattern", None), transactions)
     except pa.ArrowInvalid:
         return {"error_code": ErrorCode.invalid_regular_expression}
-    request, now_ms = context.request, context.cluster.clock.wall_ms()
+    request = context.request
+    now_ms = context.cluster.clock.wall_ms()
     matching = [
         txn
         for txn, is_match in zip(transactions, matches, strict=True)

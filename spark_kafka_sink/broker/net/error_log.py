@@ -71,7 +71,8 @@ class RateLimitedLog:
         """Log a message with its arguments, unless a message of its kind was logged recently."""
         if not self._log.isEnabledFor(level):
             return
-        now, last = self._now(), self._last.get(kind)
+        now = self._now()
+        last = self._last.get(kind)
         if last is not None and now - last.logged_at < REPEAT_INTERVAL_S:
             last.suppressed += 1
             return

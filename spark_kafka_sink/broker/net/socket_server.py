@@ -200,7 +200,8 @@ class SocketServer:
         self.call_later(seconds, lambda: self._check_secured(connection))
 
     def _check_secured(self, connection: ClientConnection) -> None:
-        client, authenticator = self._sockets.get(connection), connection.authenticator
+        client = self._sockets.get(connection)
+        authenticator = connection.authenticator
         if isinstance(client, TlsSocket) and not client.is_ready:
             self.error_log.log_disconnect(connection, "TLS handshake timed out")
             self.close(connection)

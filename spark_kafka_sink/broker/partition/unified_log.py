@@ -125,7 +125,8 @@ class UnifiedLog:
         """
         if self.storage.end_offset > self.end_offset:  # A failed append could not be undone.
             self.storage.truncate(self.end_offset)
-        base, view = self.storage.next_offset(), memoryview(batch)
+        base = self.storage.next_offset()
+        view = memoryview(batch)
         head, body = bytearray(view[: record_batch.HEADER_SIZE]), view[record_batch.HEADER_SIZE :]
         if append_time is not None:
             attributes = header.attributes | record_batch.LOG_APPEND_TIME

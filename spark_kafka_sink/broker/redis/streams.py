@@ -228,7 +228,8 @@ class RedisStreams:
         For this, the last id of the batches' stream is advanced, as by a new batch. A full Redis
         rejects this; in that case, an older state is not detected until the next batch is written.
         """
-        batches, mark = self.keys.batches, self._ids.text(self.reserved)
+        batches = self.keys.batches
+        mark = self._ids.text(self.reserved)
         (reply,) = self._connection.pipeline([("XSETID", batches, mark)])
         if isinstance(reply, Exception):
             _LOG.debug("cannot advance the last id of %s: %s", batches, reply)

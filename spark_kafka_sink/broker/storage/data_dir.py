@@ -157,10 +157,8 @@ class DataDir(StorageBackend):
         Only data after the recovery point is truncated: no crash can have damaged the data before
         it. Offsets below the log start offset may be missing.
         """
-        folder, start = (
-            self.folder(*topic_partition),
-            self.journal.get(LOG_START, topic_partition) or 0,
-        )
+        folder = self.folder(*topic_partition)
+        start = self.journal.get(LOG_START, topic_partition) or 0
         recovery_point = self.journal.get(RECOVERY_POINT, topic_partition) or 0
         segments: list[DiskSegment] = []
         end = 0
@@ -212,7 +210,8 @@ class DataDir(StorageBackend):
         Raises:
             ConfigError: the segments were removed after the broker was stopped cleanly.
         """
-        gap, reason = f"{folder.name} {base}", f"the offsets {end} to {base - 1} are missing"
+        gap = f"{folder.name} {base}"
+        reason = f"the offsets {end} to {base - 1} are missing"
         if self.was_clean and gap not in self._known_gaps:
             effect = f"start without the records of {folder.name} at them"
             raise _damaged(folder, reason, _NO_MARK.format(effect))

@@ -187,7 +187,8 @@ class Journal:
 
     def _compact(self, path: Path) -> None:
         """Write the current values to a new file, and replace the journal with it."""
-        draft, lines = _draft(path), list(self._lines_to_keep())
+        draft = _draft(path)
+        lines = list(self._lines_to_keep())
         fd = open_locked(draft, _APPEND | os.O_EXCL)
         try:
             with open(fd, "wb", closefd=False) as file:

@@ -366,7 +366,8 @@ class BlockingClient:
 
     def _throttle(self, completion: Completion) -> None:
         if pause_ms := completion.throttle_ms:
-            seconds, address = pause_ms / 1000, str(completion.node)
+            seconds = pause_ms / 1000
+            address = str(completion.node)
             self._throttled_s[address] = self._throttled_s.get(address, 0.0) + seconds
             self._network.throttle(completion.node.node_id, seconds, self.now())
 

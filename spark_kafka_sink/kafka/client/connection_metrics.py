@@ -120,7 +120,8 @@ class ConnectionMetrics:
         meter.disconnects += 1
         meter.tx_errors += len(lost)
         if (log_event := self._debug.broker) is not None:
-            node_id, numbers = broker.node.node_id, [sent.correlation_id for sent in lost]
+            node_id = broker.node.node_id
+            numbers = [sent.correlation_id for sent in lost]
             log_event("close", broker=node_id, node=broker.node, lost=numbers, reason=f"{reason!r}")
 
     def on_throttled(self, broker: BrokerConnection, seconds: float) -> None:

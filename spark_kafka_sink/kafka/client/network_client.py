@@ -314,7 +314,8 @@ class NetworkClient:
 
     def _connect_next(self, broker: BrokerConnection, now: float) -> None:
         """Start to connect to the next address; raise OSError if this fails immediately."""
-        config, address = self._config, broker.next_address()
+        config = self._config
+        address = broker.next_address()
         broker.connection.change_state(ChannelState.CONNECTING)
         self.metrics.on_opening(broker, address[1])
         transport = self._connect(address, config.send_buffer_bytes, config.receive_buffer_bytes)
@@ -444,12 +445,14 @@ class NetworkClient:
             self._selector.unregister(broker.transport)
         self.metrics.update(broker)
         self._complete_fire_and_forget(broker)
-        connection, lost = broker.connection, broker.reset()
+        connection = broker.connection
+        lost = broker.reset()
         self._logins.cancel(connection)
         self.metrics.on_closed(broker, reason, lost)
         oldest = next(iter(connection.in_flight), None)
         for sent_request in lost:
-            written, latency = connection.has_written(sent_request), now - sent_request.sent_at
+            written = connection.has_written(sent_request)
+            latency = now - sent_request.sent_at
             is_oldest = sent_request is oldest
             self._done.append(
                 Completion(broker.node, sent_request, latency, None, reason, written, is_oldest)

@@ -151,7 +151,8 @@ class TopicReader:
             ProtocolError: a batch is corrupt, or the topic was recreated or truncated.
             BrokerUnavailableError: the brokers have not responded in time.
         """
-        offset, deadline = offsets.start, self._deadline()
+        offset = offsets.start
+        deadline = self._deadline()
         while offset < offsets.end:
             handler = FetchHandler(self.client, FetchFrom(offset=offset), self.isolation)
             fetched = request_of_leader(
@@ -228,7 +229,8 @@ def visible_batches(
 
     `aborted` must be sorted by offset.
     """
-    waiting, skipped = deque(aborted), set[int]()
+    waiting = deque(aborted)
+    skipped = set[int]()
     for batch, header in whole_batches(data):
         while waiting and waiting[0].first_offset <= header.last_offset:
             skipped.add(waiting.popleft().producer_id)

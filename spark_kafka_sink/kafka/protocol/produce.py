@@ -317,10 +317,8 @@ class _ResponseLayout(NamedTuple):
 
 def _read_plain(version: int, frame: memoryview) -> ProduceResponse | None:
     """Read a plain response. Return None if `codec` must read it."""
-    (length, topic_key, tags), (partition, plain_tail) = (
-        _framing(version),
-        _response_layout(version),
-    )
+    (length, topic_key, tags) = _framing(version)
+    (partition, plain_tail) = _response_layout(version)
     unpack, size = partition.unpack_from, partition.size
     at = _CORRELATION_ID + len(tags)
     if frame[_CORRELATION_ID:at] != tags:  # of the header

@@ -85,7 +85,8 @@ class CommittedRecords:
         )
 
     def _end(self, batch: bytes | memoryview, header: BatchHeader) -> None:
-        marker, pending = read_marker(batch, header), self._pending.pop(header.producer_id, None)
+        marker = read_marker(batch, header)
+        pending = self._pending.pop(header.producer_id, None)
         records = self._records.pop(header.producer_id, [])
         if pending is None or not records:
             return

@@ -111,7 +111,8 @@ def _unsnappy(data: memoryview, limit: int) -> bytes:
         return _unsnappy_block(data, limit)
     if len(data) < len(_XERIAL_HEADER):
         raise EOFError("truncated snappy header")
-    plain, position = bytearray(), len(_XERIAL_HEADER)
+    plain = bytearray()
+    position = len(_XERIAL_HEADER)
     while position < len(data) and len(plain) <= limit:
         (size,) = _INT32.unpack_from(data, position)
         position += _INT32.size

@@ -116,7 +116,8 @@ class BatchHeader(NamedTuple):
             self.base_sequence,
             self.record_count,
         )
-        crc, size = crc32c.crc32c(checked), HEADER_SIZE
+        crc = crc32c.crc32c(checked)
+        size = HEADER_SIZE
         for part in records:
             crc = crc32c.crc32c(part, crc)
             size += memoryview(part).nbytes

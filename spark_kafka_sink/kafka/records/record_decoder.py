@@ -80,7 +80,8 @@ def _locate_strided(data: bytes, buffer: Bytes, position: int, count: int) -> tu
     """Return the positions of records that have the first record's size, and of the next record."""
     end = len(buffer)
     size, body = read_varint(data, position)
-    step, stop = body - position + size, min(count, (end - position) // max(size, 1))
+    step = body - position + size
+    stop = min(count, (end - position) // max(size, 1))
     if size < _MIN_RECORD_BYTES - 1 or body + size > end:
         raise ProtocolError(f"invalid record size: {size} bytes")
     alike = np.ones(stop, np.bool_)
@@ -330,7 +331,8 @@ def records_section(batch: bytes | memoryview, header: BatchHeader) -> memoryvie
 def decode_batch(batch: bytes | memoryview) -> Iterator[Record]:
     """Yield all records of one batch. Raises ProtocolError if the batch is invalid."""
     header = BatchHeader.parse(batch)
-    section, at = records_section(batch, header), 0
+    section = records_section(batch, header)
+    at = 0
     for _ in range(header.record_count):
         size, at = read_varint(section, at)
         yield _read_record(_checked_slice(section, at, size), header)

@@ -82,7 +82,8 @@ class ChunkEncoder:
         learned = self._client.batch_size_limits
         if not learned:
             return self._limits
-        now, largest = self._client.clock.monotonic(), self._limits.size
+        now = self._client.clock.monotonic()
+        largest = self._limits.size
         return replace(
             self._limits,
             size_of_target=lambda target: learned.of(names[target].topic, now) or largest,

@@ -175,7 +175,8 @@ class Partitioner:
         self, rows: Rows, count_of: Partitions, partitions: Partitions, open_rows: Mask | None
     ) -> Mask | None:
         """Fill in the partitions of rows with a key; return a mask of the others (None: all)."""
-        rule, keys = self._rule, None if self._ignore_keys else rows.columns.key
+        rule = self._rule
+        keys = None if self._ignore_keys else rows.columns.key
         if rule is None or (open_rows is not None and not open_rows.any()):
             return open_rows
         if keys is None or keys.null_count == len(keys):

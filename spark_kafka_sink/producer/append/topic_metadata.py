@@ -92,7 +92,8 @@ class TopicMetadata:
         Return False without a request if the last request is too recent. Partitions can be added to
         a topic during the write.
         """
-        now, metadata = self._client.clock.monotonic(), self._client.metadata
+        now = self._client.clock.monotonic()
+        metadata = self._client.metadata
         if now < max(self._next_refresh_at, (metadata.updated_at or 0.0) + _REFRESH_INTERVAL_S):
             return False
         self._next_refresh_at = now + _REFRESH_INTERVAL_S

@@ -108,7 +108,8 @@ class BatchCharges:
                     self._copy_buffer(batch, index)
 
     def _copy_buffer(self, batch: ProducerBatch, index: int) -> None:
-        data, charge = bytes(batch.buffers[index]), batch.charges[index]
+        data = bytes(batch.buffers[index])
+        charge = batch.charges[index]
         batch.replace_buffer(index, data)
         batch.charges[index] = Charge(len(data))
         self._pool.charge(len(data))

@@ -136,7 +136,8 @@ class BufferQuotas:
             if self.limit is None or self._total + size <= self._partition_limit:
                 return False
             self._use_leaders(cluster)
-            leader, held = self._leader(topic_partition), self._held.get(topic_partition, 0)
+            leader = self._leader(topic_partition)
+            held = self._held.get(topic_partition, 0)
             if self._has_partitions and held and held + size > self._partition_limit:
                 return True
             if not self._has_brokers or leader == NO_LEADER:

@@ -143,7 +143,8 @@ class Breaker:
 
     def record(self, outcome: BatchOutcome, now: float) -> bool:
         """Record an outcome; return True if it opened the breaker."""
-        state, is_delivered = self.state(now), outcome is BatchOutcome.DELIVERED
+        state = self.state(now)
+        is_delivered = outcome is BatchOutcome.DELIVERED
         if state is BreakerState.HALF_OPEN and is_delivered:
             self._opened_at = None
             self._window.clear()
@@ -272,7 +273,8 @@ class CircuitBreakers:
         return breaker
 
     def _open_error(self, now: float) -> DeliveryError:
-        tally, config = self._job.tally(now), self._config
+        tally = self._job.tally(now)
+        config = self._config
         errors = ", ".join(f"{name} {count}" for name, count in self._errors.most_common(3))
         return DeliveryError(
             f"the job's circuit breaker opened: of {plural(tally.total, 'response')} in "

@@ -34,7 +34,8 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     A larger record gets its own batch; a batch of one record cannot be split. The result has at
     least two batches if `size` is at most half of the batch (see `half`).
     """
-    sequence, row_numbers = batch.sequence, batch.row_numbers()
+    sequence = batch.sequence
+    row_numbers = batch.row_numbers()
     whole = b"".join(bytes(part) for part in batch.encode())
     header = BatchHeader.parse(whole)
     columns, sizes = record_decoder.read_rows(record_decoder.records_section(whole, header), header)

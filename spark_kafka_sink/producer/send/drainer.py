@@ -285,7 +285,8 @@ class Drainer:
         self, topic: str, leaders: dict[int, int], result: DrainResult
     ) -> Iterator[int]:
         """Yield the partitions that might be ready for a batch, in random order."""
-        room, taken = result.room, result.partitions_of(topic)
+        room = result.room
+        taken = result.partitions_of(topic)
         partitions = [
             partition
             for partition in available_partitions(leaders, self.breakers.unavailable)

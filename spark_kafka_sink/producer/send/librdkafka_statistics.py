@@ -124,14 +124,16 @@ class StatisticsFiles:
         if len(self._pending) < _MAX_PENDING_FILES:
             self._begin_file()
             return
-        count, path = len(self._lines), redact_uri(self._path)
+        count = len(self._lines)
+        path = redact_uri(self._path)
         _LOG.warning("%d lines of statistics dropped: writing to %s takes too long", count, path)
         self._lines = []
         self._size = 0
 
     def _begin_file(self) -> None:
         base, query = split_query(self._path)
-        path, lines = f"{base}-{self._files}.jsonl{query}", self._lines
+        path = f"{base}-{self._files}.jsonl{query}"
+        lines = self._lines
         self._files += 1
         self._lines = []
         self._size = 0

@@ -119,7 +119,8 @@ def coordinator_error(
     settings: TransactionSettings | None = None,
 ) -> DeliveryError:
     """Return the error for a permanently rejected coordinator request or lookup."""
-    broker, api = str(completion.node), completion.request.api
+    broker = str(completion.node)
+    api = completion.request.api
     if code in error_codes.AUTHORIZATION_FAILED:
         two_phase = settings is not None and settings.two_phase
         return acls.transaction_error(code, broker, two_phase=two_phase)
@@ -193,7 +194,8 @@ class CoordinatorLookup:
             DeliveryError: the broker rejects the request.
         """
         self._is_requested = False
-        response, code = completion.response, int(ClientErrorCode.disconnected)
+        response = completion.response
+        code = int(ClientErrorCode.disconnected)
         if response is not None:
             (result,) = transactions.read_coordinators(response, [self._transactional_id])
             code, node = result.code, Node(*result[-3:])

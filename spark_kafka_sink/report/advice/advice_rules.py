@@ -445,7 +445,8 @@ def skew(facts: PipelineFacts) -> Advice | None:
 
 def row_by_row(facts: PipelineFacts) -> Advice | None:
     """Give advice if a partitioner that ignores batches causes small batches in many partitions."""
-    partitions, partitioner = len(facts.report.partitions), facts.setting("partitioner")
+    partitions = len(facts.report.partitions)
+    partitioner = facts.setting("partitioner")
     if partitioner not in ROW_BY_ROW or partitions < 2 or facts.batches < 5 * _MIN_BATCHES:
         return None
     limit, full = facts.int_setting("batch.size"), facts.metrics.closed_full

@@ -84,7 +84,8 @@ def merge(kind: type[T], items: Sequence[Any]) -> T:
 
 def merge_groups(kind: type[T], items: Iterable[T]) -> tuple[T, ...]:
     """Merge the items with equal keys. The result is sorted by key."""
-    groups, key = defaultdict(list), attrgetter(*_key_names(kind))
+    groups = defaultdict(list)
+    key = attrgetter(*_key_names(kind))
     for item in items:
         groups[key(item)].append(item)
     return tuple(merge(kind, group) for _, group in sorted(groups.items(), key=itemgetter(0)))

@@ -272,7 +272,8 @@ def time_shares(report: DeliveryReport) -> dict[str, float]:
 
     The sum is 100, or 0 for a report without times.
     """
-    metrics, busy = report.metrics, report.duration_sum_ms * 1000
+    metrics = report.metrics
+    busy = report.duration_sum_ms * 1000
     full = min(metrics.buffer_wait, busy)
     last = min(metrics.flush_time, busy - full)
     encoding = min(max(0, metrics.append_time - metrics.buffer_wait), busy - full - last)

@@ -91,7 +91,8 @@ class ExactlyOnceCompletion(WriteCompletion):
             )
         warn_of_long_transactions(publication.name, results, _CLOCK.wall_ms())
         nonce = self._planning_data_of(ended).nonce
-        batch, written = self._batch(batch_id), commit_messages.written_topics(messages)
+        batch = self._batch(batch_id)
+        written = commit_messages.written_topics(messages)
         outcome = self._committer().commit(batch, results, nonce, written)
         self.origin.planning_file.mark_ended(nonce)
         completed = self._with_outcome(report, outcome, outcome.status.value, results)
@@ -181,7 +182,8 @@ class ExactlyOnceCompletion(WriteCompletion):
         *,
         complete: bool,
     ) -> CommitOutcome:
-        results, committer = [task.result for task in tasks], self._committer()
+        results = [task.result for task in tasks]
+        committer = self._committer()
         nonce = planned.nonce
         if planned.shared is not None:
             # The end of the shared transaction fences all tasks. Only the report needs the

@@ -141,11 +141,13 @@ def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None
 def _plan(config: SinkConfig, scope: Scope) -> ExactlyOncePlan:
     options = config.exactly_once
     located = replace(config, producer=with_shipped_files(config.producer))
-    committer, timeout_ms = BatchCommitter(located, scope), transaction_timeout_ms(located)
+    committer = BatchCommitter(located, scope)
+    timeout_ms = transaction_timeout_ms(located)
     if options.atomic_batch:
         state, shared = committer.begin(timeout_ms)
     else:
-        state, shared = committer.recover(), None
+        state = committer.recover()
+        shared = None
     is_written = scope.kind is ScopeKind.BATCH and not isinstance(state, NoDecision)
     return ExactlyOncePlan(
         scope=scope,

@@ -91,7 +91,8 @@ def _too_short(requested: int | None, cap: int) -> errors.ConfigError:
     """Return the error for a transaction timeout that is too short to decide a batch safely."""
     raise_cap = f"raise the brokers' {_MAX_TIMEOUT}, which is {cap}"
     if requested is None:
-        where, hint = f"the brokers' {_MAX_TIMEOUT} is {cap}", f"{raise_cap.capitalize()}."
+        where = f"the brokers' {_MAX_TIMEOUT} is {cap}"
+        hint = f"{raise_cap.capitalize()}."
     else:
         where = f"option kafka.{TRANSACTION_TIMEOUT} is {requested}"
         hint = "Raise it, or remove it to use the brokers' maximum."

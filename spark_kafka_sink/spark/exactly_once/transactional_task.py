@@ -67,7 +67,8 @@ class TransactionalTaskWriter(TaskWriter):
             _reject_speculation()
         run_id = None if kind is ScopeKind.STREAM else running_query.current_run_id()
         counted = RowCounter(batches, self.roles.topic if kind is ScopeKind.BATCH else None)
-        report, transaction = DeliveryReport(), None
+        report = DeliveryReport()
+        transaction = None
         written: tuple[WrittenTopic, ...] = ()
         outcome = TaskOutcome.SKIPPED
         if plan.must_write(query_id, batch, run_id):

@@ -85,7 +85,8 @@ class Publication:
         For a micro-batch, the option `reportPath` is a folder or a path that contains `{batchId}`.
         For a batch write, it is the path of the report.
         """
-        path, startup = config.report_path, internals.startup_ms()
+        path = config.report_path
+        startup = internals.startup_ms()
         if batch_id is None:
             name = "the dry run" if config.dry_run else "the write"
             return cls(config, name, path, origin, startup_ms=startup)
@@ -238,7 +239,9 @@ class Publication:
         If no task has finished, the id is unknown, and the report never replaces a report of a
         known query.
         """
-        configured_path, folder, origin = self.config.report_path, ReportFolder.here(), self.origin
+        configured_path = self.config.report_path
+        folder = ReportFolder.here()
+        origin = self.origin
         if configured_path is None or self.batch_id is None or folder is None:
             return self.path
         if origin.query_name or origin.checkpoint:

@@ -61,7 +61,8 @@ def statistics_prefix(query_id: str | None, batch: str | None) -> str:
 
 def delete_old_statistics(report: DeliveryReport, folder: str) -> None:
     """Delete the statistics of the query's micro-batches that are too old."""
-    batch_id, prefix = report.batch_id, re.escape(statistics_prefix(report.query_id, "*"))
+    batch_id = report.batch_id
+    prefix = re.escape(statistics_prefix(report.query_id, "*"))
     name = re.compile(prefix.replace(r"\*", r"(\d{1,18})") + "task-.*")
     if batch_id is None or batch_id % _LISTING_INTERVAL or not report.query_id:
         return

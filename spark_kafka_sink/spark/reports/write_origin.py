@@ -96,7 +96,8 @@ class WriteOrigin:
 
     def completed(self, report: DeliveryReport, batch_id: int | None) -> DeliveryReport:
         """Complete the report of a write that just ended; `batch_id` is None for a batch write."""
-        written_at, started_at = utc_timestamp(), report.started_at or self.started_at
+        written_at = utc_timestamp()
+        started_at = report.started_at or self.started_at
         numbers = batch_id, report.batch_id, self.batch_id
         return replace(
             report,

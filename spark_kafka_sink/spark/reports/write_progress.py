@@ -138,7 +138,8 @@ class ProgressListener:
         self._socket.close()
 
     def _run(self) -> None:
-        due, received = time.monotonic() + self.address.interval_s, False
+        due = time.monotonic() + self.address.interval_s
+        received = False
         while not self._end.is_set():
             received = self._receive() or received
             now = time.monotonic()

@@ -51,7 +51,8 @@ class ExpectedRows:
         specs = draft_specs(roles, frame.schema, config)
         nullable = cast("types.StructType", _nullable(frame.schema))
         # PyArrow cannot convert null structs whose fields are not nullable.
-        schema, table = arrow_schema(nullable), _to_arrow(frame.to(nullable))
+        schema = arrow_schema(nullable)
+        table = _to_arrow(frame.to(nullable))
         batches = [] if table is None else table.cast(schema).combine_chunks().to_batches()
         batch = next(iter(batches), pa.RecordBatch.from_pylist([], schema))
         columns = {part: _decoded(spec, batch, part) for part, spec in specs.items()}

@@ -102,7 +102,8 @@ def serialize(
     columns: dict[str, pa.BinaryArray] = {}
     bad: list[tuple[str, pa.StructArray, NDArray[np.intp]]] = []
     for part, spec in specs.items():
-        structs, errors = parts[part], EncodingErrors(batch.num_rows)
+        structs = parts[part]
+        errors = EncodingErrors(batch.num_rows)
         columns[part] = encoders[part].encode(structs, errors)
         if spec.check is not None:
             spec.check(Cells(structs, errors).without_nulls(), bool(spec.writes_nulls))

@@ -230,7 +230,8 @@ def _worker_start_s(proc: Path) -> float:
     If the daemon was idle before it forked this worker, it was started for an earlier worker.
     `schedstat` contains the nanoseconds that the daemon ran, and that it waited for a CPU.
     """
-    parent, ticks = proc / str(os.getppid()), os.sysconf("SC_CLK_TCK")
+    parent = proc / str(os.getppid())
+    ticks = os.sysconf("SC_CLK_TCK")
     worker, daemon = (int(stat_field(folder, STARTED)) / ticks for folder in (proc / SELF, parent))
     ran, waited = (parent / "schedstat").read_text(encoding="utf-8").split()[:2]
     busy = (int(ran) + int(waited)) / 1e9

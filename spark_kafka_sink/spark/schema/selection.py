@@ -91,7 +91,8 @@ def _key(schema: types.StructType, formats: FormatsConfig) -> Selection | None:
 
 
 def _value(schema: types.StructType, formats: FormatsConfig) -> Selection:
-    part, except_key = formats.value, formats.fields_include is FieldsInclude.EXCEPT_KEY
+    part = formats.value
+    except_key = formats.fields_include is FieldsInclude.EXCEPT_KEY
     if "value" in schema.names and "value" not in part.fields:
         if part.fields or except_key:
             option = "value.fields" if part.fields else "value.fields-include"
@@ -145,7 +146,8 @@ def _column(schema: types.StructType, formats: FormatsConfig, part: PartFormat) 
     if part.format is Format.RAW:
         _check_raw(part, part.part, data_type)
     elif not isinstance(data_type, types.StructType):
-        is_avro, is_chosen = part.format.payload is Format.AVRO, formats.chooses_version(part)
+        is_avro = part.format.payload is Format.AVRO
+        is_chosen = formats.chooses_version(part)
         if is_avro and (is_chosen or part.has_schema):
             return Selection(part.format, fields=(index,), is_single=True)
         raise ColumnError(

@@ -93,7 +93,8 @@ def _with_lines(report: DeliveryReport, tasks: ReportTasks) -> DeliveryReport:
 
 def _sum_of_valid(reports: list[AnyReport]) -> DeliveryReport:
     """Merge the valid reports. If some are invalid, `error` contains their number."""
-    total, reasons = DeliveryReport(), []
+    total = DeliveryReport()
+    reasons = []
     for report in reports:
         try:
             total = merge_reports((total, report))

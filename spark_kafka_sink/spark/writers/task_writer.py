@@ -190,7 +190,8 @@ class TaskWriter:
 
     def _statistics_path(self) -> str | None:
         """Return the path of the statistics file, which is unique to this task attempt."""
-        folder, task = self.config.statistics_path, current_task_attempt()
+        folder = self.config.statistics_path
+        task = current_task_attempt()
         if folder is None:
             return None
         stream = statistics_prefix(local_property(QUERY_ID), local_property(BATCH_ID))

@@ -391,7 +391,9 @@ class ClientCredentialsSource:
             ConfigError: id, secret or trusted certificates cannot be read on this host.
         """
         endpoint = TokenEndpoint(self.login)
-        began, attempts, first = self.clock.monotonic(), 0, None
+        began = self.clock.monotonic()
+        attempts = 0
+        first = None
         while True:
             response = endpoint.request(self.clock.wall_ms())
             if not isinstance(response, FailedRequest):
