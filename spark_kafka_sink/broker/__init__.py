@@ -12,8 +12,8 @@ In reading order:
 
 - `embedded`: `EmbeddedBroker`, the class that tests and demos use
 - `broker_runtime`: creates and connects the state, sockets and threads of a running broker
-- `common_settings`: the settings that the command line has too
-- `config`: `BrokerConfig`, which contains all settings of a broker, and its listener addresses
+- `plain_settings`: the settings that are numbers and texts, with their descriptions
+- `broker_config`: all settings of a broker, and its listener addresses
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
 - `faults`: the faults that users inject, and their text form
 - `fault_injector`: the effects of faults on requests

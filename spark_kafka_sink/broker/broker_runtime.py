@@ -8,11 +8,11 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.cluster.cluster import BrokerNode, Cluster, JumpingClock
-from spark_kafka_sink.broker.common_settings import LOG
 from spark_kafka_sink.broker.fault_injector import FaultInjector
 from spark_kafka_sink.broker.net.event_loop import EventLoop, for_other_threads
 from spark_kafka_sink.broker.net.request_thread import RequestThread
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
+from spark_kafka_sink.broker.plain_settings import LOG
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.redis.redis_backend import RedisBackend
 from spark_kafka_sink.broker.state_lock import StateLock
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.config import BrokerConfig
+    from spark_kafka_sink.broker.broker_config import BrokerConfig
     from spark_kafka_sink.broker.faults import Faults
     from spark_kafka_sink.broker.security.denials import Denials
     from spark_kafka_sink.broker.security.server_security import ServerSecurity

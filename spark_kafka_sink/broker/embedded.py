@@ -16,9 +16,9 @@ from typing import (
     overload,
 )
 
+from spark_kafka_sink.broker.broker_config import BrokerConfig, address_text, reachable
 from spark_kafka_sink.broker.broker_runtime import BrokerRuntime
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
-from spark_kafka_sink.broker.config import BrokerConfig, address_text, reachable
 from spark_kafka_sink.broker.faults import Faults
 from spark_kafka_sink.broker.net.event_loop import run_on
 from spark_kafka_sink.broker.security.server_security import SecurityControls
@@ -80,7 +80,7 @@ class EmbeddedBroker(SecurityControls):
             producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
 
     Args:
-        options: the fields of `BrokerConfig`.
+        options: the fields of `BrokerConfig`, which docs/broker.md lists.
 
     Raises:
         TypeError: an option is unknown.

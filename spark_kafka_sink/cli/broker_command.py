@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from spark_kafka_sink.broker.common_settings import CommonSettings
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
+from spark_kafka_sink.broker.plain_settings import PORT_HELP, PlainSettings
 from spark_kafka_sink.broker.security.oauthbearer import JwksValidator, validate_unsecured
 from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles
 from spark_kafka_sink.cli.kafka_options import exit_on_error
@@ -107,10 +107,10 @@ class LogLevel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerArguments(CommonSettings):
+class BrokerArguments(PlainSettings):
     """The options of `kafkaprod broker`."""
 
-    port: int = cli_option("Port of the first broker; 0: a free port.", 9092)
+    port: int = cli_option(PORT_HELP, 9092)
     topic: list[str] | None = cli_option(
         "Topic to create, as name:partitions[:replicas]; may be repeated."
     )
@@ -172,7 +172,7 @@ class BrokerArguments(CommonSettings):
             "oauthbearer_validator": _token_validator(self.oauthbearer_jwks),
             "denials": tuple(self.deny or ()),
         }
-        unchanged = {field.name: getattr(self, field.name) for field in fields(CommonSettings)}
+        unchanged = {field.name: getattr(self, field.name) for field in fields(PlainSettings)}
         return unchanged | options
 
     def _tls(self) -> bool | TlsFiles:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import types
 
 from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.broker.config import BrokerConfig
+from spark_kafka_sink.broker.broker_config import BrokerConfig
 from spark_kafka_sink.broker.faults import FaultEffect
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.cli.broker_command import BrokerArguments
@@ -388,7 +388,7 @@ def render_broker_options() -> str:
         ours = defaults.get(keyword)
         there = _text(field.default)
         here = _text(ours.default) if ours is not None else ""
-        both = there if not here or here == there else f"{there}, in Python {here}"
+        both = f"{there}, in Python {here}" if there and here and here != there else there
         python = "" if ours is None else f"`{keyword}`"
         meaning = typer_option_of(field).help
         rows.append((f"`--{field.name.replace('_', '-')}`", python, both, meaning))

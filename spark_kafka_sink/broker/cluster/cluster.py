@@ -25,7 +25,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.broker.config import BrokerConfig
+    from spark_kafka_sink.broker.broker_config import BrokerConfig
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.security.denials import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend

@@ -14,7 +14,7 @@ from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, TOPIC_NAMES, Config
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.broker.config import BrokerConfig
+    from spark_kafka_sink.broker.broker_config import BrokerConfig
     from spark_kafka_sink.broker.storage.journal import Journal
 
 BROKER = "broker config"

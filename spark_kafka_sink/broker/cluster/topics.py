@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from uuid import UUID
 
+    from spark_kafka_sink.broker.broker_config import BrokerConfig
     from spark_kafka_sink.broker.cluster.topic_store import TopicStore
-    from spark_kafka_sink.broker.config import BrokerConfig
 
 DEFAULT = -1
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")

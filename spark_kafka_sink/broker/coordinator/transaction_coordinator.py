@@ -37,7 +37,7 @@ from spark_kafka_sink.kafka.records.record_batch import NO_PRODUCER_EPOCH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from spark_kafka_sink.broker.config import BrokerConfig
+    from spark_kafka_sink.broker.broker_config import BrokerConfig
     from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.partition.topic import Topic

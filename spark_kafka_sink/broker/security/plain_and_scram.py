@@ -17,7 +17,7 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.common_settings import MIN_SCRAM_ITERATIONS
+from spark_kafka_sink.broker.plain_settings import MIN_SCRAM_ITERATIONS
 from spark_kafka_sink.broker.security.sasl_server import (
     SaslAuthenticationError,
     SaslServer,

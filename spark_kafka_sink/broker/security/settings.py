@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from spark_kafka_sink.broker.common_settings import MIN_SCRAM_ITERATIONS, CommonSettings
+from spark_kafka_sink.broker.plain_settings import MIN_SCRAM_ITERATIONS, PlainSettings
 from spark_kafka_sink.broker.security.denials import parse_denial
 from spark_kafka_sink.broker.security.oauthbearer import TokenValidator, validate_unsecured
 from spark_kafka_sink.broker.security.plain_and_scram import HASHES
@@ -50,8 +50,20 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecuritySettings(CommonSettings):
-    """The security settings of a broker. `BrokerConfig` documents them."""
+class SecuritySettings(PlainSettings):
+    """The security settings of a broker that are not plain.
+
+    Args:
+        tls: True if clients must use TLS; a certificate authority and a certificate are generated,
+            unless files are given.
+        sasl: passwords by user name; if set, clients must authenticate. A password can be specified
+            as ``env:NAME`` or ``file:PATH``.
+        sasl_mechanisms: the enabled mechanisms. None enables PLAIN and SCRAM if `sasl` is set.
+            OAUTHBEARER does not require `sasl`.
+        oauthbearer_validator: validates a token and returns its user. The default accepts unsigned
+            tokens.
+        denials: rules that deny operations to users, in the format of `kafkaprod broker --deny`.
+    """
 
     tls: bool | TlsFiles = False
     sasl: Mapping[str, str] | None = field(default=None, repr=False)

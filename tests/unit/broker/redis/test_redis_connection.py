@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.config import BrokerConfig
+from spark_kafka_sink.broker.broker_config import BrokerConfig
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.broker.redis.redis_connection import ClaimError, _check_alone
 from spark_kafka_sink.broker.redis.redis_location import RedisLocation

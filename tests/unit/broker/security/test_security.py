@@ -10,7 +10,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
-from spark_kafka_sink.broker.config import BrokerConfig
+from spark_kafka_sink.broker.broker_config import BrokerConfig
 from spark_kafka_sink.broker.security.denials import Denials, denial_of, parse_denial
 from spark_kafka_sink.broker.security.oauthbearer import (
     JwksValidator,

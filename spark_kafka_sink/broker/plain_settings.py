@@ -1,4 +1,7 @@
-"""The settings that a broker has both in Python and, with the same values, on the command line."""
+"""The settings of a broker that have the same names and values in Python and on the command line.
+
+Their descriptions are the help of `kafkaprod broker`, and the table in docs/broker.md.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 HELP: Final = "help"
-"""Key of a field's metadata for the description on the command line."""
+"""Key of a field's metadata for its description."""
 MINIMUM: Final = "minimum"
 """Key of a field's metadata for the smallest allowed number."""
 LOG = "log"
 """The storage type of Kafka's segmented logs, in memory or in a data folder."""
 _MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default for message.max.bytes: 1 MiB plus 12 bytes for the log overhead."""
+PORT_HELP: Final = "Port of the first broker; the others use the next ones. 0: free ports."
 MIN_SCRAM_ITERATIONS: Final = 4096
 """Kafka's ScramMechanism.minIterations."""
 
@@ -23,25 +27,31 @@ def _setting(default: Any, help_text: str, minimum: int | None = None, **setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommonSettings:
-    """Settings of an embedded broker, which `BrokerConfig` documents."""
+class PlainSettings:
+    """Settings of an embedded broker that are numbers and texts."""
 
-    port: int = _setting(0, "Port of the first broker; 0: a free port.")
-    host: str = _setting("127.0.0.1", "Address to listen on.")
+    port: int = _setting(0, PORT_HELP)
+    host: str = _setting(
+        "127.0.0.1", "Address to listen on, also advertised unless advertised listeners are set."
+    )
     advertised_listeners: str | None = _setting(
         None, "Advertised listeners: host:port of each broker, separated by commas."
     )
-    nodes: int = _setting(1, "Number of brokers, on consecutive ports.", 1)
+    nodes: int = _setting(1, "Number of brokers, which share the partitions.", 1)
     auto_create_topics: bool = _setting(False, "Create missing topics when a client requests them.")
     default_partitions: int = _setting(1, "Default number of partitions for new topics.", 1)
     replication_factor: int = _setting(1, "Default replication factor for new topics.")
-    message_max_bytes: int = _setting(_MAX_MESSAGE_BYTES, "Maximum size of a batch, in bytes.", 61)
+    message_max_bytes: int = _setting(
+        _MAX_MESSAGE_BYTES, "Maximum size of a batch in bytes, including its header.", 61
+    )
     cluster_id: str = _setting("kafkaprod-embedded-00", "Cluster id.")
     transaction_version: int = _setting(
         2, "Level of the feature transaction.version, 0 to 2; 2: transactions V2."
     )
     api_versions_of: str | None = _setting(
-        None, "Kafka release to emulate, such as 2.8: support only its API versions."
+        None,
+        "Kafka release to emulate, such as 2.8: support only its API versions. Transactions V2 "
+        "require 4.0 or later.",
     )
     transaction_max_timeout_ms: int = _setting(
         900_000, "Maximum transaction timeout that a producer may request.", 1
@@ -66,7 +76,9 @@ class CommonSettings:
     )
     retention_check_ms: int = _setting(300_000, "Interval between retention checks.")
     follower_lag_ms: int = _setting(0, "Simulated replication delay of followers.", 0)
-    data_dir: str | None = _setting(None, "Directory for logs and offsets; kept between restarts.")
+    data_dir: str | None = _setting(
+        None, "Directory for logs and all other durable state; default: memory."
+    )
     storage: str = _setting(
         LOG,
         "Log storage: log (--data-dir or memory), or redis://host:port/db?prefix=name.",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.common_settings import LOG, MINIMUM
 from spark_kafka_sink.broker.kafka_releases import has_transaction_version, known_release
+from spark_kafka_sink.broker.plain_settings import LOG, MINIMUM
 from spark_kafka_sink.broker.security.settings import SecuritySettings
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.addresses import parse_addresses, secured_protocols
@@ -49,50 +49,9 @@ class BrokerConfig(SecuritySettings):
         topics: partition counts of the topics to create on startup, by topic.
         topic_configs: topic-level configs, with Kafka's config names, by topic.
         replication_factors: replication factors by topic; all other topics use the default.
-        replication_factor: Kafka's default.replication.factor.
-        follower_lag_ms: delay after which followers replicate a record.
-        replica_lag_time_max_ms: Kafka's replica.lag.time.max.ms, the time after which a follower
-            that has not caught up is out of sync.
-        session_timeout_ms: time after which a hanging node is fenced and no longer leads
-            partitions.
-        group_min_session_timeout_ms: the lowest session.timeout.ms that a group member can
-            request.
-        group_max_session_timeout_ms: the highest session.timeout.ms that a group member can
-            request.
-        transaction_version: level of Kafka's feature transaction.version; level 2 enables
-            transactions V2.
-        api_versions_of: Kafka release, such as "2.8", whose API versions are supported.
-            Transactions V2 are available only with 4.0 or later. With None, all versions are
-            supported.
-        transaction_max_timeout_ms: the longest transaction timeout that a producer can request.
-        transactional_id_expiration_ms: time after which an unused transactional id is deleted.
         faults: faults to inject from startup, in the format of `kafkaprod broker --fault`.
-        nodes: number of brokers in the cluster; partitions are distributed over them.
-        host: the address to listen on; also advertised unless `advertised_listeners` is set.
-        advertised_listeners: advertised host:port of each node, separated by commas.
-        port: the first node's port; the other nodes use the following ports. 0 means free ports.
-        default_partitions: Kafka's num.partitions, the default partition count of new topics.
-        auto_create_topics: True if metadata requests create the unknown topics that they contain.
-        message_max_bytes: maximum size of a batch in bytes, including its header.
-        cluster_id: the id of the cluster.
-        storage: where logs and all other durable state are stored: "log" for memory or `data_dir`,
-            or ``redis://host:port/db?prefix=…`` for a Redis server.
-        data_dir: folder for logs and all other durable state; None to use memory.
-        retention_check_ms: log.retention.check.interval.ms.
-        tls: True if clients must use TLS; a certificate authority and a certificate are generated.
-        client_certificates: Kafka's ssl.client.auth: "required", "requested", or None.
-        sasl: passwords by user name; if set, clients must authenticate. A password can be
-            specified as ``env:NAME`` or ``file:PATH``.
-        sasl_mechanisms: the enabled mechanisms. None enables PLAIN and SCRAM if `sasl` is set.
-            OAUTHBEARER does not require `sasl`.
-        scram_iterations: number of iterations for SCRAM's key derivation.
-        oauthbearer_validator: validates a token and returns its user. The default accepts unsigned
-            tokens.
-        connections_max_reauth_ms: session lifetime, after which a client must reauthenticate
-            (KIP-368); 0 for no limit.
-        failed_authentication_delay_ms: connection.failed.authentication.delay.ms.
-        handshake_timeout_ms: total time limit for the TLS handshake and SASL authentication.
-        denials: rules that deny operations to users, in the format of `kafkaprod broker --deny`.
+
+    `SecuritySettings` and `PlainSettings` describe the other settings.
 
     Raises:
         ConfigError: a value is out of range, or options are incompatible.
