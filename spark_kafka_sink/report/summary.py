@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.arguments import REPORT, check_argument
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, partition_name
 from spark_kafka_sink.common.text import KB, plural, size_text
-from spark_kafka_sink.report.advice.advice_rules import HINT, advise
+from spark_kafka_sink.report.advice.advice_rules import REPORT_HINT, advise
 from spark_kafka_sink.report.advice.pipeline_facts import PipelineFacts
 from spark_kafka_sink.report.write_status import WriteStatus
 
@@ -102,7 +102,7 @@ def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
         duration_ms: time of the whole write as measured by the driver; it overrides the report's
             value. If both are missing, the rate refers to the slowest task.
     """
-    check_argument("summarize(report)", report, REPORT, ("metrics",), HINT)
+    check_argument("summarize(report)", report, REPORT, ("metrics",), REPORT_HINT)
     rows = summary_rows(report, duration_ms)
     return "\n".join([title(report), *(f"  {name:<16}{text}" for name, text in rows)])
 

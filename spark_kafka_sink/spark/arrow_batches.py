@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame, SparkSession, types
 
-from spark_kafka_sink.report.advice.arrow_advice import SAFE_ARROW_BATCH, UNMEASURED
+from spark_kafka_sink.report.advice.arrow_advice import SAFE_ARROW_BYTES, UNMEASURED
 from spark_kafka_sink.report.advice.pipeline_facts import ARROW_BYTES, ARROW_RECORDS
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _is_bounded(spark: SparkSession, schema: types.StructType) -> bool:
     if width is None:
         return False
     rows = int(spark.conf.get(ARROW_RECORDS, "10000") or 0)
-    return rows > 0 and rows * width <= SAFE_ARROW_BATCH
+    return rows > 0 and rows * width <= SAFE_ARROW_BYTES
 
 
 def row_width(data_type: types.DataType) -> int | None:

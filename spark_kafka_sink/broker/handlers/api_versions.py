@@ -46,9 +46,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
-_NAMED_VERSION = 3
-_LEVEL_0_VERSION = 4
-_TRANSACTION_VERSION = 2
+_LISTS_ITSELF = 3
+"""First version of ApiVersions that the response to an unsupported version lists."""
+_ALLOWS_LEVEL_0 = 4
+"""First version whose clients accept features with a minimum level of 0."""
+_MAX_TRANSACTION_VERSION = 2
+"""Highest level of the feature transaction.version."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """Kafka's ApiVersionsRequest.SUPPORTED_CLIENT_SOFTWARE_PATTERN."""
 _API_VERSIONS = VersionRange(0, 4)
@@ -69,10 +72,10 @@ def _features(context: RequestContext) -> FieldValues:
     if not config.has_transaction_version:
         return {"finalized_features_epoch": -1}
     name, level = "transaction.version", config.transaction_level
-    supported = [{"name": name, "min_version": 0, "max_version": _TRANSACTION_VERSION}]
+    supported = [{"name": name, "min_version": 0, "max_version": _MAX_TRANSACTION_VERSION}]
     finalized = [{"name": name, "max_version_level": level, "min_version_level": level}]
     return {
-        "supported_features": supported if context.version >= _LEVEL_0_VERSION else [],
+        "supported_features": supported if context.version >= _ALLOWS_LEVEL_0 else [],
         "finalized_features": finalized if level else [],
         "finalized_features_epoch": 1,  # Features never change.
     }
@@ -83,7 +86,7 @@ def unsupported_version(served: VersionRange) -> dict[str, Any]:
 
     Kafka releases that do not support version 3 do not include the version range.
     """
-    own = [_entry(ApiKey.API_VERSIONS, served)] if served.highest >= _NAMED_VERSION else []
+    own = [_entry(ApiKey.API_VERSIONS, served)] if served.highest >= _LISTS_ITSELF else []
     return {"error_code": ErrorCode.unsupported_version, "api_keys": own}
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 
 ROOT: Final = "spark_kafka_sink.broker"
+"""The logger above all loggers of the broker."""
 _LEVELS: Final = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,
@@ -51,10 +52,14 @@ _LEVELS: Final = {
     "DEBUG": logging.DEBUG,
     "TRACE": logging.DEBUG,
 }
+"""Python's levels by Kafka's names of log levels."""
 _NAMES = {number: name for name, number in reversed(_LEVELS.items())} | {logging.DEBUG: "DEBUG"}
 _UNKNOWN_TYPE = 0
+"""The config_type of a config whose type is unknown."""
 _CLIENT_METRICS = 16
-_ALL_TYPES_VERSION = 1
+"""The type of client metrics resources, of which there are none."""
+_LISTS_ALL_TYPES = 1
+"""First version of ListConfigResources with other resources than client metrics."""
 
 
 def _log_levels() -> dict[str, str]:
@@ -345,7 +350,7 @@ def list_config_resources(context: RequestContext) -> HandlerResult:
     requested = set(context.get("resource_types", ()))
     if requested - {*ConfigResourceType, _CLIENT_METRICS}:
         return {"error_code": ErrorCode.unsupported_version}
-    if context.version < _ALL_TYPES_VERSION:
+    if context.version < _LISTS_ALL_TYPES:
         requested = {_CLIENT_METRICS}
     return {
         "config_resources": [

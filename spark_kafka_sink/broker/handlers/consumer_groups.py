@@ -50,17 +50,22 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupMember
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
-_NAMED_VERSION = 5
+_SYNC_WITH_PROTOCOL = 5
+"""First version of SyncGroup with the group's protocol type and name."""
 _NO_NEW_PROTOCOL = (
     "This broker does not support the consumer group protocol of KIP-848: set "
     "group.protocol=classic on the consumer."
 )
-_NOT_FOUND_VERSION = 6
+_DESCRIBE_WITH_NOT_FOUND = 6
+"""First version of DescribeGroups with GROUP_ID_NOT_FOUND."""
 _CLASSIC = "classic"
+"""The group_type of groups that use the protocol before KIP-848."""
 _MAX_METADATA = 4_096
 """Kafka's default for offset.metadata.max.bytes. Despite the name, Kafka counts characters."""
-_GROUPS_VERSION = 8
+_FETCH_OF_GROUPS = 8
+"""First version of OffsetFetch for several groups."""
 _CONSUMER = "consumer"
+"""The protocol type of consumers, the only groups whose subscriptions can be read."""
 
 
 def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
@@ -135,12 +140,12 @@ def sync_group(context: RequestContext) -> HandlerResult:
     if error := context.group_coordinator_error():
         return {"error_code": error}
     expected = (context.get("protocol_type", None), context.get("protocol_name", None))
-    if context.version >= _NAMED_VERSION and None in expected:
+    if context.version >= _SYNC_WITH_PROTOCOL and None in expected:
         return {"error_code": ErrorCode.inconsistent_group_protocol}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     if error := check_member(context, group, request.generation_id):
         return {"error_code": error}
-    if context.version >= _NAMED_VERSION and expected != (group.protocol_type, group.protocol):
+    if context.version >= _SYNC_WITH_PROTOCOL and expected != (group.protocol_type, group.protocol):
         return {"error_code": ErrorCode.inconsistent_group_protocol}
     assignments = {item.member_id: bytes(item.assignment) for item in request.assignments}
     if error := group.sync(request.member_id, assignments, context.reply):
@@ -193,7 +198,7 @@ def describe_group(context: RequestContext, group_id: str) -> FieldValues | Erro
     if not context.coordinates(group_id):
         return ErrorCode.not_coordinator
     group = context.cluster.group_coordinator.find(group_id)
-    if group is None and context.version >= _NOT_FOUND_VERSION:
+    if group is None and context.version >= _DESCRIBE_WITH_NOT_FOUND:
         return {
             "group_state": "Dead",
             "error_code": ErrorCode.group_id_not_found,
@@ -305,7 +310,7 @@ def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset
 
 def offset_fetch(context: RequestContext) -> HandlerResult:
     """Handle the OffsetFetch API."""
-    if context.version >= _GROUPS_VERSION:
+    if context.version >= _FETCH_OF_GROUPS:
         return context.handle_each_item(partial(_fetch_group, context))
     return _fetch_group(context, context.request)
 

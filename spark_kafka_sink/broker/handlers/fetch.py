@@ -57,7 +57,9 @@ EARLIEST = -2
 _MAX_TIMESTAMP = -3
 _EARLIEST_LOCAL = -4
 _LATEST_TIERED = -5
-NOTHING = TimedOffset(-1, -1)
+"""Timestamps in ListOffsets that stand for an offset."""
+_NO_RECORD = TimedOffset(-1, -1)
+"""The result of ListOffsets if no record is as late as the timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +245,11 @@ def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
     if timestamp in {EARLIEST, _EARLIEST_LOCAL}:
         return TimedOffset(-1, log.start_offset)
     if timestamp == _LATEST_TIERED:
-        return NOTHING
+        return _NO_RECORD
     timed_offset = (
         log.first_at_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.first_at(timestamp)
     )
-    return timed_offset if timed_offset is not None and timed_offset.offset < end else NOTHING
+    return timed_offset if timed_offset is not None and timed_offset.offset < end else _NO_RECORD
 
 
 def epoch_end(context: RequestContext, item: Any, requested: Any) -> FieldValues:

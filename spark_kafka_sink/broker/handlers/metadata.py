@@ -47,16 +47,21 @@ _REQUESTED_BY: Final = {
     ResourceType.GROUP: "include_authorized_operations",
     ResourceType.CLUSTER: "include_cluster_authorized_operations",
 }
+"""The field with which a client requests the authorized operations."""
 NOT_REQUESTED: Final = -(2**31)
 """Value of the authorized operations if the client did not request them."""
-_NULL_NAME_VERSION = 12
+_NULLABLE_NAME = 12
+"""First version of Metadata whose topics have a nullable name."""
 _MAX_PARTITIONS = 2_000
 """Kafka's max.request.partition.size.limit."""
-BROKERS = 1
-_CONTROLLERS = 2
-GROUP = 0
-_TRANSACTION = 1
-_BATCHED_VERSION = 4
+_BROKER_ENDPOINT = 1
+_CONTROLLER_ENDPOINT = 2
+"""Values of endpoint_type in DescribeCluster."""
+_GROUP_KEY = 0
+_TRANSACTION_KEY = 1
+"""Values of key_type in FindCoordinator."""
+_FIND_SEVERAL = 4
+"""First version of FindCoordinator with several keys."""
 _IN_MEMORY = "/memory"
 """The folder that DescribeLogDirs reports if there is no data folder."""
 
@@ -137,7 +142,7 @@ def _find_topic(context: RequestContext, item: Any) -> FieldValues:
     topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
     shown = item.name
     if by_id is not None:
-        shown = None if context.version >= _NULL_NAME_VERSION else ""
+        shown = None if context.version >= _NULLABLE_NAME else ""
     if topic is None and by_id is not None:
         return _failed(context, unknown_topic(item), shown) | {"topic_id": by_id}
     name = topic.name if topic else item.name or ""
@@ -254,17 +259,17 @@ def _page(
 def describe_cluster(context: RequestContext) -> HandlerResult:
     """Handle the DescribeCluster API."""
     cluster = context.cluster
-    requested = context.get("endpoint_type", BROKERS)
-    if requested == _CONTROLLERS:
+    requested = context.get("endpoint_type", _BROKER_ENDPOINT)
+    if requested == _CONTROLLER_ENDPOINT:
         message = "This is a broker's endpoint."
         return {"error_code": ErrorCode.mismatched_endpoint_type, "error_message": message}
-    if requested != BROKERS:
+    if requested != _BROKER_ENDPOINT:
         message = f"Unsupported endpoint type {requested}."
         return {"error_code": ErrorCode.unsupported_endpoint_type, "error_message": message}
     return {
         "cluster_id": cluster.config.cluster_id,
         "controller_id": cluster.controller_id,
-        "endpoint_type": BROKERS,
+        "endpoint_type": _BROKER_ENDPOINT,
         "brokers": _brokers(context, "broker_id"),
         "cluster_authorized_operations": operations_on(context, ResourceType.CLUSTER, CLUSTER_NAME),
     }
@@ -272,13 +277,13 @@ def describe_cluster(context: RequestContext) -> HandlerResult:
 
 def find_coordinator(context: RequestContext) -> HandlerResult:
     """Handle the FindCoordinator API."""
-    if context.version >= _BATCHED_VERSION:
+    if context.version >= _FIND_SEVERAL:
         return context.handle_each_item(partial(_find_node, context))
     return {"error_message": "NONE", **_find_node(context, context.request.key)}
 
 
 def _find_node(context: RequestContext, key: str) -> FieldValues:
-    if context.get("key_type", GROUP) not in {GROUP, _TRANSACTION}:
+    if context.get("key_type", _GROUP_KEY) not in {_GROUP_KEY, _TRANSACTION_KEY}:
         return {
             "node_id": -1,
             "port": -1,

@@ -46,8 +46,10 @@ if TYPE_CHECKING:
 
 _HIGH_WATERMARK = -1
 """Offset in DeleteRecords that represents the high watermark."""
-PREFERRED, UNCLEAN = 0, 1
-_TEXTS = {
+_PREFERRED = 0
+_UNCLEAN = 1
+"""Values of election_type in ElectLeaders."""
+_ELECTION_MESSAGES = {
     ErrorCode.invalid_request: "Unknown election type.",
     ErrorCode.unknown_topic_or_partition: "No such topic or partition",
     ErrorCode.election_not_needed: "Leader election not needed for topic partition.",
@@ -216,7 +218,7 @@ def list_partition_reassignments(context: RequestContext) -> HandlerResult:
 
 def elect_leaders(context: RequestContext) -> HandlerResult:
     """Handle the ElectLeaders API."""
-    known = context.get("election_type", PREFERRED) in {PREFERRED, UNCLEAN}
+    known = context.get("election_type", _PREFERRED) in {_PREFERRED, _UNCLEAN}
     if context.request.topic_partitions is not None:
         values = context.handle_each_partition(partial(_elect, context))
         known = known or not context.request.topic_partitions
@@ -243,12 +245,12 @@ def _elect_all(context: RequestContext, topic: Topic) -> list[FieldValues]:
 
 
 def _elect(context: RequestContext, item: Any, index: int) -> FieldValues:
-    kind = context.get("election_type", PREFERRED)
+    kind = context.get("election_type", _PREFERRED)
     partition = context.cluster.topics.partition(name_of(item), index)
-    if kind not in {PREFERRED, UNCLEAN}:
+    if kind not in {_PREFERRED, _UNCLEAN}:
         error = ErrorCode.invalid_request
     elif partition is None:
         error = ErrorCode.unknown_topic_or_partition
     else:
-        error = context.cluster.elections.elect(partition, unclean=kind == UNCLEAN)
-    return {"error_code": error, "error_message": _TEXTS.get(error)}
+        error = context.cluster.elections.elect(partition, unclean=kind == _UNCLEAN)
+    return {"error_code": error, "error_message": _ELECTION_MESSAGES.get(error)}

@@ -80,9 +80,12 @@ _FENCED_SINCE = {
     versions.ApiKey.END_TXN: 2,
 }
 """First version of each API in which clients support PRODUCER_FENCED."""
-_BATCHED_VERSION = 4
-_BUMPING_VERSION = 5
+_ADD_TO_SEVERAL = 4
+"""First version of AddPartitionsToTxn for several transactions."""
+_END_BUMPS_EPOCH = 5
+"""First version of EndTxn that increments the producer epoch (KIP-890)."""
 _TRANSACTIONS_V2 = 2
+"""Level of transaction.version of markers with an incremented epoch (KIP-890)."""
 
 
 def _for_client(error: ErrorCode, context: RequestContext) -> ErrorCode:
@@ -121,7 +124,7 @@ def _producer_fields(context: RequestContext, result: ProducerIdOrError) -> Hand
 def add_partitions_to_txn(context: RequestContext) -> HandlerResult:
     """Handle the AddPartitionsToTxn API."""
     request = context.request
-    if context.version >= _BATCHED_VERSION:
+    if context.version >= _ADD_TO_SEVERAL:
         results = [_add_transaction(context, item) for item in request.transactions]
         return {"results_by_transaction": results}
     producer = ProducerIdAndEpoch(
@@ -244,7 +247,7 @@ def end_txn(context: RequestContext) -> HandlerResult:
         request.transactional_id,
         _producer(context),
         commit=request.committed,
-        bumps=context.version >= _BUMPING_VERSION,
+        bumps=context.version >= _END_BUMPS_EPOCH,
     )
     return _producer_fields(context, result)
 

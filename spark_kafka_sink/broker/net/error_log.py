@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 
 REPEAT_INTERVAL_S: Final = 10.0
+"""Minimum number of seconds between two messages of the same kind."""
 _MAX_KINDS: Final = 1000
+"""Maximum number of kinds whose repetitions are counted."""
 _EXPECTED_ERRORS: Final = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
@@ -44,6 +46,7 @@ _EXPECTED_ERRORS: Final = frozenset(
 )
 """Errors that clients handle in normal operation."""
 _RESULT_FIELDS: Final = ("topics", "responses", "results", "groups", "coordinators", "resources")
+"""The fields of responses with one item per topic, group or resource, which contain error codes."""
 
 
 @dataclass(slots=True)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MAX_WAIT_S: Final = 0.1
-_STOP_S: Final = 10.0
+"""Longest wait for a request in seconds, so that timers are checked."""
+_STOP_TIMEOUT_S: Final = 10.0
+"""Seconds to wait for the thread to end."""
 _MAX_QUEUED: Final = 64
 """Number of queued requests from which acks=0 requests also wait, to limit memory use."""
 
@@ -59,7 +61,7 @@ class RequestThread:
         self._is_stopping = True
         self._queue.put(lambda: None)
         if self._thread is not None:
-            self._thread.join(_STOP_S)
+            self._thread.join(_STOP_TIMEOUT_S)
 
     def _run(self, cluster: Cluster) -> None:
         wait = 0.0

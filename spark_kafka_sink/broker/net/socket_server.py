@@ -31,12 +31,15 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _RECEIVE_BYTES: Final = 256 * 1024
+"""Size of the buffer that all connections share for received bytes."""
 _BACKLOG: Final = 512
+"""Maximum number of connections that wait to be accepted."""
 _ACCEPT_PAUSE_S: Final = 0.2
 """Seconds without accepting connections after file descriptors have run out."""
 _ALERT_S: Final = 1.0
 """Seconds for which a client can read why its handshake failed."""
 _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""Errors of accept after which the server pauses."""
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -32,12 +32,13 @@ _MIN_SKEW = 3
 """Multiple of the mean partition size of a topic that counts as skew."""
 _SMALL_BATCH_SIZE = 128 * 1024
 """Value in bytes of batch.size below which a larger one can help."""
-_MIN_BATCH_SIZE = 4 * 1024
+_TINY_BATCH_SIZE = 4 * 1024
 """Value in bytes of batch.size up to which half a batch counts as full."""
-_SMALL_BUFFER_BYTES = 2 * _SMALL_BATCH_SIZE
+_TINY_BUFFER_BYTES = 2 * _SMALL_BATCH_SIZE
+"""Value in bytes of buffer.memory below which a buffer that blocks the writer is too small."""
 _SHORT_LINGER_MS = 5
 """Kafka's default of linger.ms. A lower value means that the user set the option."""
-HINT = "DeliveryReport.read(path) reads one, and last_report() returns the latest."
+REPORT_HINT = "DeliveryReport.read(path) reads one, and last_report() returns the latest."
 _FULL_SHARE = 0.8
 """Share of batches closed because they are full above which batch.size is the limit."""
 _CLOSED_EARLY_SHARE = 0.1
@@ -51,15 +52,17 @@ _MIN_SERIALIZE_S = 5.0
 _NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
 """Errors of batches that are split, or of single rows."""
 _FORMER_LEADER_ERRORS = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
-_BATCHES = "rejected batches"
+"""Errors of batches that were sent to a partition's former leader."""
 _TIMEOUTS = {"REQUEST_TIMED_OUT", "DISCONNECTED"}
+"""Errors of requests that got no response in time."""
 _MAX_LINGER_MS = 1_000
 """Longest linger.ms in milliseconds that is recommended."""
 _MANY_TASKS = 20
 """Number of tasks from which tiny tasks are worth advice."""
 _TINY_TASK_BYTES = 64 * 1024
+"""Bytes per task up to which tasks are tiny."""
 _TINY_TASK_S = 0.5
-"""Bytes and seconds per task up to which tasks are tiny."""
+"""Seconds per task up to which tasks are tiny."""
 _MIN_SAMPLE_BYTES = 50_000
 """Minimum size in bytes of the sample on which codecs were measured."""
 _MAX_NS_PER_BYTE = 10.0
@@ -70,7 +73,7 @@ _MIN_SIZE_RATIO = 1.1
 
 def advise(report: DeliveryCounters) -> list[Advice]:
     """Return all advice on a report, most important first."""
-    check_argument("advise(report)", report, REPORT, ("metrics",), HINT)
+    check_argument("advise(report)", report, REPORT, ("metrics",), REPORT_HINT)
     if not report.metrics.settings or not report.duration_sum_ms:
         return []
     facts = PipelineFacts(report)
@@ -234,7 +237,7 @@ def _small_batches(facts: PipelineFacts) -> Advice | None:
         return None
     if _splits(facts) is not None:
         return None
-    as_good_as_full = limit <= _MIN_BATCH_SIZE and facts.batch_bytes > limit / 2
+    as_good_as_full = limit <= _TINY_BATCH_SIZE and facts.batch_bytes > limit / 2
     if full < _FULL_SHARE * facts.metrics.closed and not as_good_as_full:
         return None
     return Advice(
@@ -290,7 +293,7 @@ def _buffer(facts: PipelineFacts) -> Advice | None:
     partitions, early = facts.open_batches, facts.metrics.closed_memory
     if facts.throttled_share >= MIN_SHARE:
         return None
-    if memory < _SMALL_BUFFER_BYTES and facts.blocked_share >= 0.2:
+    if memory < _TINY_BUFFER_BYTES and facts.blocked_share >= 0.2:
         return Advice(
             setting="buffer.memory",
             direction=Direction.RAISE,
@@ -410,7 +413,8 @@ def _verification(facts: PipelineFacts) -> Advice | None:
         evidence = "acks=1: an acknowledged record is lost if its leader fails before a follower "
         evidence += "has it"
     elif moved and 0 not in first_offsets:
-        evidence = f"leaders changed during the write: {plural(moved, 'rejected batch', _BATCHES)}"
+        rejected = plural(moved, "rejected batch", "rejected batches")
+        evidence = f"leaders changed during the write: {rejected}"
     else:
         return None
     return Advice(

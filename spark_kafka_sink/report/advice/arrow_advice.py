@@ -14,26 +14,27 @@ from spark_kafka_sink.report.advice.pipeline_facts import (
 
 UNMEASURED = 2**31 - 1
 """Value of Spark's maxBytesPerBatch with which Spark does not measure its batches."""
-SAFE_ARROW_BATCH = 64 * 1024 * 1024
+SAFE_ARROW_BYTES = 64 * 1024 * 1024
 """Spark's own limit for the size of a batch, in bytes."""
-MEASURING_COST_S, MEASURING_COLUMN_COST_S = 0.07e-6, 0.055e-6
+_MEASURING_COST_S = 0.07e-6
+_MEASURING_COLUMN_COST_S = 0.055e-6
 """JVM seconds that measuring batches costs per row, and per row and column: Spark adds up the sizes
 of all columns after every row. Measured with one and with ten columns.
 """
-_SHORT_ARROW_BATCH = 1_000
+_SHORT_ARROW_BATCH_ROWS = 1_000
 """Number of rows in an Arrow batch above which its fixed cost is negligible."""
 _BATCH_COST_S = 70e-6
 """Minimum time per batch in seconds, even with few rows: 50 us of the Python worker's CPU time and
 20 to 60 us of the JVM's, which are spent in parallel if each process has a core. On a busy machine,
 a batch takes longer.
 """
-CONSIDERABLE = 0.15
+LARGE_SHARE = 0.15
 """Share of the time from which the advice about a setting precedes that about the producer."""
 
 
 def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
     """Give advice if rows are large and Spark limits only the number of rows per batch."""
-    if facts.int_setting(ARROW_BYTES) != UNMEASURED or facts.arrow_batch_bytes <= SAFE_ARROW_BATCH:
+    if facts.int_setting(ARROW_BYTES) != UNMEASURED or facts.arrow_batch_bytes <= SAFE_ARROW_BYTES:
         return None
     return Advice(
         setting=ARROW_BYTES,
@@ -48,16 +49,16 @@ def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
 
 def measuring_cost_s(columns: int) -> float:
     """Return the JVM seconds per row that measuring batches of so many columns costs."""
-    return MEASURING_COST_S + columns * MEASURING_COLUMN_COST_S
+    return _MEASURING_COST_S + columns * _MEASURING_COLUMN_COST_S
 
 
 def costly_measuring(facts: PipelineFacts) -> Advice | None:
     """Give advice if measuring batches of small rows takes so long that the summary shows it."""
-    return measured_arrow_batches(facts, CONSIDERABLE, 1.0)
+    return measured_arrow_batches(facts, LARGE_SHARE, 1.0)
 
 
 def measured_arrow_batches(
-    facts: PipelineFacts, min_share: float = MIN_SHARE, max_share: float = CONSIDERABLE
+    facts: PipelineFacts, min_share: float = MIN_SHARE, max_share: float = LARGE_SHARE
 ) -> Advice | None:
     """Give advice if measuring batches of small rows takes a share of the time in this range."""
     if facts.int_setting(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy_s:
@@ -66,7 +67,7 @@ def measured_arrow_batches(
         return None
     columns = max(1, facts.int_setting(ARROW_COLUMNS))
     share = min(0.99, facts.share(facts.report.records * measuring_cost_s(columns)))
-    if not min_share <= share < max_share or 4 * facts.arrow_batch_bytes > SAFE_ARROW_BATCH:
+    if not min_share <= share < max_share or 4 * facts.arrow_batch_bytes > SAFE_ARROW_BYTES:
         return None
     return Advice(
         setting=ARROW_BYTES,
@@ -82,7 +83,7 @@ def measured_arrow_batches(
 def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
     """Give advice if Spark sends few rows at a time, because each batch has a fixed cost."""
     rows = facts.int_setting(ARROW_RECORDS)
-    if not 0 < rows <= _SHORT_ARROW_BATCH or facts.report.records < rows * facts.report.tasks:
+    if not 0 < rows <= _SHORT_ARROW_BATCH_ROWS or facts.report.records < rows * facts.report.tasks:
         return None
     batches = facts.report.records / rows
     share = min(1.0, facts.share(batches * _BATCH_COST_S))

@@ -22,14 +22,14 @@ ROW_BY_ROW = ("round_robin", "random")
 _MICROS_PER_S = 1_000_000
 MIN_SHARE = 0.05
 """Share of the time below which no advice is given."""
-_MANY_BATCHES = 200
+_MANY_BATCHES_PER_S = 200
 """Number of batches per second in one task from which batches take 5% or more of the sender's time.
 """
 ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 """Spark's limits for its Arrow batches. Reports of Spark tasks contain them as plain numbers."""
 ARROW_COLUMNS = "arrow.columns"
-"""Number of the DataFrame's columns that a task writes."""
+"""Name in a report of the number of the DataFrame's columns that a task writes."""
 _LEADER_ERRORS = (
     "NOT_LEADER_OR_FOLLOWER",
     "UNKNOWN_TOPIC_OR_PARTITION",
@@ -258,7 +258,7 @@ class PipelineFacts:
         """True if batches cost time because they wait to be sent, block rows, or are too many."""
         each_second = self.batches / self.busy_s if self.busy_s else 0.0
         waits = self.wait_after_close >= self.round_trip / 2
-        return waits or self.blocked_share >= MIN_SHARE or each_second >= _MANY_BATCHES
+        return waits or self.blocked_share >= MIN_SHARE or each_second >= _MANY_BATCHES_PER_S
 
     @property
     def throttled_share(self) -> float:

@@ -9,7 +9,7 @@ from spark_kafka_sink.common.histogram import Histogram, HistogramBuilder
 from spark_kafka_sink.report.advice import advice_rules
 from spark_kafka_sink.report.advice.advice import Advice, Direction
 from spark_kafka_sink.report.advice.advice_rules import advise
-from spark_kafka_sink.report.advice.arrow_advice import CONSIDERABLE, measuring_cost_s
+from spark_kafka_sink.report.advice.arrow_advice import LARGE_SHARE, measuring_cost_s
 from spark_kafka_sink.report.advice.pipeline_facts import ARROW_COLUMNS, PipelineFacts
 from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.codec_cost import CodecCost
@@ -187,7 +187,7 @@ def arrow_batches_of(
 
 @pytest.mark.parametrize(("share", "first"), [(0.9, "the brokers' quota"), (1.1, ARROW_BYTES)])
 def test_costly_measuring_precedes_other_advice(share: float, first: str) -> None:
-    rows = int(share * CONSIDERABLE / measuring_cost_s(10))
+    rows = int(share * LARGE_SHARE / measuring_cost_s(10))
     measured = arrow_batches_of(rows, 100, 67_108_864, columns=10)
     settings = [advice.setting for advice in advise(replace(measured, throttle_ms=500))]
     assert settings[0] == first
