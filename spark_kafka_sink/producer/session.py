@@ -187,7 +187,7 @@ class ProducerSession:
     def transaction_started_ms(self) -> int | None:
         """Earliest time at which the transaction may have begun, in milliseconds since 1970."""
         manager = self._transaction_manager
-        return None if manager is None else manager.started_ms
+        return None if manager is None else manager.timer.started_ms
 
     def abort_transaction(self, seconds: float) -> bool:
         """Send no more batches, and try to abort the transaction within `seconds`.

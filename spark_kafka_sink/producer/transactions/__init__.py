@@ -6,7 +6,9 @@ commit. Source: KIP-98, KIP-890, KIP-939; Kafka's ``TransactionManager``.
 In reading order:
 
 - `producer_transaction`: the settings, the states and their transitions, and errors of the whole
-  transaction; partitions to add (transactions V1)
+  transaction
+- `transaction_partitions`: the partitions to add (transactions V1)
+- `transaction_timer`: when the transaction began, and its timeout
 - `manager`: drives the transaction from the sender's loop
 - `coordinator_requests`: finds the coordinator, builds requests to it, and handles their errors
 """

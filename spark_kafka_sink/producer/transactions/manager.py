@@ -8,7 +8,6 @@ Source: Kafka's ``TransactionManager``.
 
 from __future__ import annotations
 
-import logging
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -29,15 +28,17 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
     ENDED,
     FAILED,
     FIRST_EPOCH,
-    AddState,
     ProducerTransactionState,
-    TransactionPartitions,
     aborted_write_error,
     mark_uncommittable,
     next_state,
     second_attempt_error,
-    timed_out_error,
 )
+from spark_kafka_sink.producer.transactions.transaction_partitions import (
+    AddState,
+    TransactionPartitions,
+)
+from spark_kafka_sink.producer.transactions.transaction_timer import TransactionTimer
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -58,8 +59,7 @@ if TYPE_CHECKING:
         TransactionSettings,
     )
 
-_LOG = logging.getLogger(__name__)
-_ADD_BACKOFF = 0.02
+_ADD_BACKOFF_S = 0.02
 """Seconds to wait after CONCURRENT_TRANSACTIONS, while the markers of the previous transaction are
 being written. Source: ``TransactionManager.ADD_PARTITIONS_RETRY_BACKOFF_MS``."""
 _ALREADY_ENDED = frozenset(
@@ -106,9 +106,8 @@ class TransactionManager:
 
         # Changed by the sender thread, and read by the writer after a flush.
         self.state = ProducerTransactionState.UNINITIALIZED
-        self.started_ms: int | None = None
-        """Send time of the first request that may have begun the transaction, in milliseconds since
-        1970."""
+        self.timer = TransactionTimer(settings, client.clock)
+        """Started by the first request that may begin the transaction."""
         self._opened: TransactionalProducer | None = None
         self.has_sent_init_producer_id = False
         self._has_records = False
@@ -123,9 +122,6 @@ class TransactionManager:
         """The abort flag to check; None once the check is complete."""
         self.partitions = TransactionPartitions()
         """The partitions to add before batches are sent to them (transactions V1)."""
-        self._started: float | None = None
-        """Start of transaction.timeout.ms: the first request that may begin the transaction."""
-        self._has_warned = False
         self._in_flight = False
         self._problem = ""
         self._retry = RetryTimer(client.config, client.random)
@@ -161,7 +157,7 @@ class TransactionManager:
     @property
     def has_begun(self) -> bool:
         """True if a request was sent that may have begun the transaction."""
-        return self._started is not None
+        return self.timer.started_ms is not None
 
     @property
     def version(self) -> TransactionVersion:
@@ -204,7 +200,8 @@ class TransactionManager:
             DeliveryError: the transaction has timed out.
             ProtocolError: the brokers do not support a requested feature.
         """
-        self._check_timeout(now)
+        if self.state not in FAILED:
+            self.timer.check(now)
         self._closed.forget_restarted(self._client.network)
         if self._in_flight or now < self._retry.due_at:
             return
@@ -329,23 +326,7 @@ class TransactionManager:
     def _begin(self, now: float) -> None:
         if self.state is ProducerTransactionState.READY:
             self._transition_to(ProducerTransactionState.IN_TRANSACTION)
-            self.started_ms = self._client.clock.wall_ms()
-            self._started = now
-
-    def _check_timeout(self, now: float) -> None:
-        if self._started is None or self.settings.two_phase or self.state in FAILED:
-            return
-        age, timeout = now - self._started, self.settings.timeout_ms / 1000
-        if age >= timeout:
-            raise timed_out_error(self.settings)
-        if age >= timeout / 2 and not self._has_warned:
-            self._has_warned = True
-            _LOG.warning(
-                "transactional id %s: half of transaction.timeout.ms = %d has passed, and the "
-                "task is still writing",
-                self.settings.transactional_id,
-                self.settings.timeout_ms,
-            )
+            self.timer.start(now)
 
     # The methods below handle responses.
 
@@ -435,7 +416,7 @@ class TransactionManager:
         else:
             self._record_success()
         if ErrorCode.concurrent_transactions in rejected:
-            self._retry.schedule(now + _ADD_BACKOFF)
+            self._retry.schedule(now + _ADD_BACKOFF_S)
 
     def _handle_abort(self, completion: Completion, now: float) -> None:
         code = coordinator_requests.error_code(completion.response)

@@ -19,10 +19,12 @@ from spark_kafka_sink.producer.transactions.coordinator_requests import (
 from spark_kafka_sink.producer.transactions.producer_transaction import (
     ENDED,
     FAILED,
-    AddState,
     ProducerTransactionState,
-    TransactionPartitions,
     next_state,
+)
+from spark_kafka_sink.producer.transactions.transaction_partitions import (
+    AddState,
+    TransactionPartitions,
 )
 
 STATE = ProducerTransactionState

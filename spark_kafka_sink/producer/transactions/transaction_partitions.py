@@ -1,0 +1,117 @@
+"""The partitions of a session's transaction that the producer must add (transactions V1).
+
+With transactions V1, the producer must add each partition with AddPartitionsToTxn before it sends
+the first batch; otherwise the partition's log would contain a transaction that no marker ever ends.
+With transactions V2, the brokers add the partitions.
+
+Source: KIP-98, KIP-890; Kafka's ``TransactionManager.maybeAddPartition``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+
+class AddState(Enum):
+    """The state of a partition in the transaction."""
+
+    NEW = auto()
+    """The partition must be added."""
+    ADDING = auto()
+    """AddPartitionsToTxn is in flight."""
+    ADDED = auto()
+
+
+class TransactionPartitions:
+    """The partitions of one transaction; sender thread only."""
+
+    def __init__(self) -> None:
+        self._states: dict[TopicPartition, AddState] = {}
+        self._unused: set[TopicPartition] = set()
+        """Added partitions to which nothing has been sent."""
+
+    def is_added(self, topic_partition: TopicPartition) -> bool:
+        """Return True if the coordinator has confirmed the partition."""
+        return self._states.get(topic_partition) is AddState.ADDED
+
+    def pending(self, topic: str) -> int:
+        """Return the number of a topic's partitions that must be added or are being added."""
+        return sum(
+            partition.topic == topic and state is not AddState.ADDED
+            for partition, state in self._states.items()
+        )
+
+    def for_batches(
+        self,
+        topic: str,
+        partitions: Iterable[int],
+        ready: int,
+        head: Callable[[], object],
+        new: list[TopicPartition],
+    ) -> Iterator[int]:
+        """Yield the drawn partitions that unassigned batches of a topic may be sent to.
+
+        Partitions that are added but unused come first. If there are too few, request more, at most
+        one per batch, because few partitions save transaction markers. A batch for which a
+        partition is being added waits for that partition.
+
+        Args:
+            topic: the topic's name.
+            partitions: the partitions in random order.
+            ready: number of waiting batches.
+            head: returns the first of these batches, which changes when a batch is drained.
+            new: receives the partitions to be added.
+        """
+        free = ready - self.pending(topic)
+        unused = {topic_partition for name, topic_partition in self._unused if name == topic}
+        for number in sorted(partitions, key=lambda number: number not in unused):
+            if free <= 0:
+                return
+            topic_partition = TopicPartition(topic, number)
+            if topic_partition not in self._states:
+                new.append(topic_partition)
+                free -= 1
+            elif self.is_added(topic_partition):
+                batch = head()
+                yield number
+                free -= head() is not batch
+
+    def request(self, partitions: Iterable[TopicPartition]) -> None:
+        """Request that these partitions be added, unless they are added or being added."""
+        for partition in partitions:
+            self._states.setdefault(partition, AddState.NEW)
+
+    def in_state(self, state: AddState) -> list[TopicPartition]:
+        """Return the partitions in this state, in the order in which they were requested."""
+        return [partition for partition, now in self._states.items() if now is state]
+
+    def take_new(self) -> list[TopicPartition]:
+        """Return all partitions to be added, and mark them as being added."""
+        added = self.in_state(AddState.NEW)
+        self._states.update(dict.fromkeys(added, AddState.ADDING))
+        return added
+
+    def mark_added(self, topic_partition: TopicPartition) -> None:
+        """Record that the coordinator has added the partition."""
+        self._states[topic_partition] = AddState.ADDED
+        self._unused.add(topic_partition)
+
+    def retry_adding(self) -> None:
+        """Mark the partitions being added as not added, so that they are requested again."""
+        adding = self.in_state(AddState.ADDING)
+        self._states.update(dict.fromkeys(adding, AddState.NEW))
+
+    def drop(self, topic_partition: TopicPartition) -> None:
+        """Remove a rejected partition; a later batch may request it again."""
+        self._states.pop(topic_partition, None)
+
+    def mark_used(self, partitions: Iterable[TopicPartition]) -> None:
+        """Record that batches were sent to these partitions."""
+        if self._unused:
+            self._unused.difference_update(partitions)
