@@ -10,6 +10,7 @@ In reading order:
 - `histogram`: distributions of times and sizes that can be merged exactly
 - `secret`: masked option values, and detection of credentials in names and URIs
 - `clock`: a clock that tests can replace
+- `wakeup`: wakes a thread that waits in a selector
 - `time_limit`: a time limit for calls that have no timeout of their own
 - `time_zones`: UTC offsets of time zones with the names that Spark accepts, and the host's zone
 - `debug_log`: the events of kafka.debug

@@ -21,6 +21,7 @@ from spark_kafka_sink.broker.net.client_connection import ClientConnection
 from spark_kafka_sink.broker.net.error_log import ErrorLog
 from spark_kafka_sink.broker.net.tls_socket import TlsSocket
 from spark_kafka_sink.common.errors import ProtocolError, TlsError
+from spark_kafka_sink.common.wakeup import Wakeup
 from spark_kafka_sink.kafka.security.acl_commands import ANONYMOUS
 
 if TYPE_CHECKING:
@@ -94,20 +95,14 @@ class SocketServer:
         self._shared = memoryview(bytearray(_RECEIVE_BYTES))
         self._encrypted = memoryview(bytearray(_RECEIVE_BYTES if security.tls else 0))
         self._calls: deque[Callable[[], None]] = deque()
-        self._wake_out, self._wake_in = socket.socketpair()
-        self._wake_out.setblocking(False)
-        self._wake_in.setblocking(False)
-        self._selector.register(self._wake_out, selectors.EVENT_READ, None)
+        self._wakeup = Wakeup(self._selector)
         for node, listener in listeners.items():
             self._selector.register(listener, selectors.EVENT_READ, node)
 
     def call_soon(self, function: Callable[[], None]) -> None:
         """Run a function on the loop's thread. Thread-safe."""
         self._calls.append(function)
-        try:
-            self._wake_in.send(b"\0")
-        except OSError:  # The wake-up socket is full or closed.
-            _LOG.debug("the event loop is already awake, or has stopped")
+        self._wakeup.wake()
 
     def deliver(self, function: Callable[[], None]) -> None:
         """Run a function on the loop's thread: now if this is the thread, or else soon."""
@@ -159,19 +154,12 @@ class SocketServer:
                 else:
                     yield key.data
             elif key.data is None:
-                self._drain_wakes()
+                self._wakeup.drain()
             else:
                 self._accept(key.data)
         if self._paused_until:
             self._resume_accepting()
         self._timers.run(blocking=False)
-
-    def _drain_wakes(self) -> None:
-        try:
-            while self._wake_out.recv(4096):
-                pass
-        except BlockingIOError:
-            pass
 
     def _accept(self, node: int) -> None:
         listener = self._listeners.get(node)
@@ -367,5 +355,5 @@ class SocketServer:
         for key in list(self._selector.get_map().values()):
             if isinstance(key.fileobj, socket.socket):
                 key.fileobj.close()
-        self._wake_in.close()
+        self._wakeup.close()
         self._selector.close()

@@ -7,12 +7,11 @@ Used only by the sender thread, except that any thread can call `wakeup` and cop
 from __future__ import annotations
 
 import selectors
-import socket
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
+from spark_kafka_sink.common.wakeup import Wakeup
 from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
@@ -101,10 +100,7 @@ class NetworkClient:
         self._logins = logins or BackgroundCalls("kafkaprod-login", MAX_LOGIN_THREADS)
         self._brokers: dict[int, BrokerConnection] = {}
         self._selector = selectors.DefaultSelector()
-        self._wake_read, self._wake_write = socket.socketpair()
-        self._wake_read.setblocking(False)
-        self._wake_write.setblocking(False)
-        self._selector.register(self._wake_read, selectors.EVENT_READ, None)
+        self._wakeup = Wakeup(self._selector)
         self._done: list[Completion] = []
 
     def set_client_id(self, client_id: str) -> None:
@@ -218,7 +214,7 @@ class NetworkClient:
         wait = 0.0 if self._done else max(0.0, timeout)
         for key, events in self._selector.select(wait):
             if key.data is None:
-                self._drain_wakeups()
+                self._wakeup.drain()
             else:
                 self._serve(key.data, events, clock())
         # Expire requests last: after a pause of the process, the sockets might contain unread
@@ -242,9 +238,7 @@ class NetworkClient:
 
     def wakeup(self) -> None:
         """Make the current or the next `poll` return immediately."""
-        # If the buffer is full, `poll` wakes up anyway. If the socket is closed, no thread polls.
-        with suppress(OSError):
-            self._wake_write.send(b"\0")
+        self._wakeup.wake()
 
     def brokers(self) -> list[BrokerConnection]:
         """Return a new list of all known brokers, including disconnected brokers."""
@@ -263,12 +257,7 @@ class NetworkClient:
         """Close every connection and the selector."""
         self.forget_all("the client was closed", now)
         self._selector.close()
-        self._wake_read.close()
-        self._wake_write.close()
-
-    def _drain_wakeups(self) -> None:
-        with suppress(BlockingIOError):
-            self._wake_read.recv(4096)
+        self._wakeup.close()
 
     def _open(self, broker: BrokerConnection, now: float) -> None:
         """Start to connect; with TLS, reload changed certificate files first."""
