@@ -103,6 +103,7 @@ def _drainer(context: SessionContext, partitions: SessionPartitions) -> Drainer:
     return Drainer(
         client=context.client,
         accumulator=context.accumulator,
+        assigned_topics=context.assigned_topics,
         queues=context.queues,
         breakers=context.breakers,
         partitions=partitions,

@@ -115,6 +115,7 @@ class ProducerSession:
         self._sticky = StickyPartitioner(
             client=client,
             accumulator=self._accumulator,
+            assigned_topics=self.context.assigned_topics,
             queues=self.context.queues,
             breakers=self.context.breakers,
         )

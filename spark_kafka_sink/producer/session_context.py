@@ -15,6 +15,7 @@ from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.acl_advisor import AclAdvisor
 from spark_kafka_sink.producer.bad_rows import BadRowCounter
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+from spark_kafka_sink.producer.buffer.assigned_topics import AssignedTopics
 from spark_kafka_sink.producer.buffer.batch_listener import BatchListeners
 from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
@@ -99,6 +100,9 @@ class SessionContext:
             queues=self.queues,
             compressor=Compressor(config, client.clock, client.network.wakeup, executor),
             listeners=self.listeners,
+        )
+        self.assigned_topics = AssignedTopics(
+            self.state, self.accumulator, self.queues, self.quotas
         )
         transaction_acl = None if transaction is None else transaction.acl
         self.acls = AclAdvisor(client, settings.dead_letters.dead_letter_topic, transaction_acl)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.append.chunk import BlockedTargets
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.assigned_topics import AssignedTopics
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
 
@@ -45,6 +46,7 @@ class StickyPartitioner:
 
     client: Client
     accumulator: Accumulator
+    assigned_topics: AssignedTopics
     queues: BatchQueues
     breakers: CircuitBreakers
 
@@ -65,16 +67,16 @@ class StickyPartitioner:
         """
         counts = list(_count_unassigned(route))
         with_assigned = {topic.name for topic, _, assigned in counts if assigned}
-        self.accumulator.add_assigned_topics(with_assigned)
+        self.assigned_topics.add(with_assigned)
         sent = [topic.name for topic, _, assigned in counts if not assigned]
         if sent and self._adaptive:
-            self.accumulator.remove_sent_topics(sent)
+            self.assigned_topics.remove_sent(sent)
         indexes = [
             index
             for index, (topic, missing, _) in enumerate(counts)
             if missing
             and topic.partition_count
-            and (not self._adaptive or self.accumulator.needs_partition(topic.name))
+            and (not self._adaptive or topic.name in self.assigned_topics)
         ]
         if not indexes:
             return route

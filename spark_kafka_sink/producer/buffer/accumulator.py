@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
@@ -98,7 +97,6 @@ class Accumulator:
     ) -> None:
         self._state = state
         self._pool = pool
-        self._quotas = quotas
         self._queues = queues
         self._charges = BatchCharges(pool, quotas)
         self._lock = state.lock
@@ -113,10 +111,6 @@ class Accumulator:
         self._compresses = config.compression_type is not Codec.NONE
 
         # Guarded by the session state's lock.
-        self._assigned_topics: set[str] = set()
-        """Topics that have rows with a partition; the unassigned batches of these topics are sent
-        first.
-        """
         self._open: dict[TopicPartition, ProducerBatch] = {}
         self._layout_started_at: float | None = None
         """Start time of the current layout, or None. Open batches do not change during a layout."""
@@ -139,50 +133,14 @@ class Accumulator:
                 return None
             return OpenBatchFacts(batch.records, batch.raw_size, batch.base_timestamp)
 
-    def add_assigned_topics(self, topics: Collection[str]) -> None:
-        """Add topics whose next rows have partitions; close their unassigned batches."""
+    def close_unassigned(self, topics: Collection[str]) -> None:
+        """Close the open batches without a partition of these topics."""
         with self._lock:
-            if self._assigned_topics.issuperset(topics):
-                return
-            self._assigned_topics.update(topics)
             for topic_partition in list(self._open):
                 topic, partition = topic_partition
-                if partition == UNASSIGNED and topic in self._assigned_topics:
+                if partition == UNASSIGNED and topic in topics:
                     self._close(topic_partition, CloseReason.FLUSH)
         self._state.wake_sender()
-
-    def remove_sent_topics(self, topics: Collection[str]) -> None:
-        """Remove the topics whose assigned rows have all been sent."""
-        with self._lock:
-            if self._assigned_topics.isdisjoint(topics):
-                return
-            busy = {
-                topic_partition.topic
-                for topic_partition in (*self._queues.waiting(), *self._open)
-                if topic_partition.partition != UNASSIGNED
-            }
-            self._assigned_topics.difference_update(set(topics) - busy)
-
-    def needs_partition(self, topic: str) -> bool:
-        """Return True if unassigned rows of a topic need a partition when they are appended.
-
-        They need one until all of the topic's rows that have a partition are sent. Any thread may
-        call this.
-        """
-        with self._lock:
-            return topic in self._assigned_topics
-
-    def may_assign(
-        self, batch: ProducerBatch, topic_partition: TopicPartition, cluster: ClusterSnapshot
-    ) -> bool:
-        """Return True if the quotas of a partition and its broker have room for a batch.
-
-        The quotas are ignored if rows with a partition wait for unassigned batches, because these
-        rows might be using up the quotas. Any thread may call this.
-        """
-        if self.needs_partition(topic_partition.topic):
-            return True
-        return not self._quotas.is_over_quota(topic_partition, batch.payload_size, cluster)
 
     def begin_layout(self) -> Callable[[TopicPartition], ProducerBatch | None]:
         """Start a layout; return the lookup of open batches, which do not change until `append`.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
+    from spark_kafka_sink.producer.buffer.assigned_topics import AssignedTopics
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
@@ -96,6 +97,7 @@ class Drainer:
 
     client: Client
     accumulator: Accumulator
+    assigned_topics: AssignedTopics
     queues: BatchQueues
     breakers: CircuitBreakers
     partitions: SessionPartitions
@@ -276,7 +278,7 @@ class Drainer:
             head = self.queues.head(unassigned)
             if head is None:
                 # Rows with a partition might be waiting for these batches to be drained.
-                return self.accumulator.needs_partition(unassigned.topic)
+                return unassigned.topic in self.assigned_topics
             if result.is_full(brokers, head.size):
                 break
         return not result.requests.keys().isdisjoint(brokers)
@@ -305,7 +307,7 @@ class Drainer:
         topic_partition = TopicPartition(batch.topic_partition.topic, partition)
         if not result.fits(topic_partition, leader, batch.size):
             return
-        if not self.accumulator.may_assign(batch, topic_partition, self._metadata.cluster):
+        if not self.assigned_topics.may_assign(batch, topic_partition, self._metadata.cluster):
             return
         state = self.partitions.of(topic_partition)
         if self._may_send(state, result) and state.may_send_new(leader, result.now):
