@@ -1,11 +1,10 @@
-"""Avro compared with fastavro, which encodes and decodes row by row."""
+"""Avro compared with fastavro."""
 
 from __future__ import annotations
 
 import datetime as dt
 import io
 import json
-import uuid
 from decimal import Decimal
 from typing import Any
 
@@ -13,9 +12,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from spark_kafka_sink.common.errors import ColumnError, ConfigError
+from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.avro.avro_schema import PRIMITIVES
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import (
     EncoderSpec,
@@ -27,10 +25,6 @@ from tests.unit.formats.avro.fastavro_rows import encode, read, record, try_to_e
 from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
 TYPES = types(PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string()))
-UNTYPED: list[Any] = [{}, {"name": "string"}, {"type": {}}, None, 5, [None], [{}]]
-UUID = {"type": "string", "logicalType": "uuid"}
-TIME = {"type": "int", "logicalType": "time-millis"}
-AMOUNT = {"type": "bytes", "logicalType": "decimal", "precision": 4}
 
 
 def for_fastavro(type_: pa.DataType, value: Any) -> Any:
@@ -58,39 +52,6 @@ def test_generated_rows_match_fastavro(generated: Generated) -> None:
         for row in generated.rows
     ]
     assert encode(generated.array(), schema) == expected
-
-
-def test_fields_are_matched_by_name_and_filled_with_defaults() -> None:
-    array = pa.array([{"b": 1, "a": "x"}, {"b": None, "a": "y"}])
-    schema = record(
-        ("a", ["string", "null"]),
-        {
-            "name": "color",
-            "type": {"type": "enum", "name": "C", "symbols": ["R", "G"]},
-            "default": "G",
-        },
-        {"name": "tags", "type": {"type": "array", "items": "int"}, "default": [1, -2]},
-        {"name": "m", "type": {"type": "map", "values": "double"}, "default": {"k": 0.5}},
-        {"name": "in", "type": record(("x", "long")) | {"name": "I"}, "default": {"x": 7}},
-        {"name": "raw", "type": "bytes", "default": "\u00ff"},
-        ("nothing", ["int", "null"]),
-        ("b", ["null", "long"]),
-    )
-    filled = {
-        "color": "G", "tags": [1, -2], "m": {"k": 0.5}, "in": {"x": 7}, "raw": b"\xff",
-        "nothing": None,
-    }  # fmt: skip
-    values = [read(schema, data) for data in encode(array, schema)]
-    assert values == [{"a": "x", "b": 1, **filled}, {"a": "y", "b": None, **filled}]
-
-
-@pytest.mark.parametrize("type_", ["float", "double", ["float", "null"]])
-@pytest.mark.parametrize("default", ["NaN", "Infinity", "-Infinity"])
-def test_default_that_json_numbers_cannot_represent(default: str, type_: Any) -> None:
-    """Java prints such a default as text."""
-    schema = record(("a", "int"), {"name": "f", "type": type_, "default": default})
-    (data,) = encode(pa.array([{"a": 1}]), schema)
-    assert repr(read(schema, data)["f"]) == repr(float(default))
 
 
 @pytest.mark.parametrize(
@@ -270,122 +231,6 @@ def test_columns_that_do_not_fit_a_schema_are_rejected(
         compile_encoder(spec, type_)
 
 
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
-        ("{", "it is not JSON"),
-        *(
-            (json.dumps({"type": kind, **attributes}), f"type {kind} needs a name and {needed}")
-            for kind, needed, content in (
-                ("record", "fields", []),
-                ("error", "fields", []),
-                ("enum", "symbols", ["A"]),
-                ("fixed", "size", 4),
-            )
-            for attributes in (
-                {needed: content},
-                {"name": "R"},
-                {"name": ["R"], needed: content},
-                {"name": "R", needed: "A B"},
-            )
-        ),
-        (
-            '{"type":"record","name":"R","fields":[{"name":"a","type":"x.Y"}]}',
-            "'x.Y' is not declared",
-        ),
-        (
-            '{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":"1"}]}',
-            'the default "1" of `a` does not fit the type int',
-        ),
-        (
-            '{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":"NaN"}]}',
-            'the default "NaN" of `a` does not fit the type int',
-        ),
-        (
-            '{"type":"record","name":"R","fields":[{"name":"a","type":"float","default":1e39}]}',
-            r"the default 1e\+39 of `a` does not fit the type float",
-        ),
-        (
-            '{"type":"record","name":"R","fields":[{"name":"a","type":"R","default":{}}]}',
-            "the default {} of `a` does not fit the type R",
-        ),
-        *(
-            (json.dumps({**record(("v", "int")), "name": name, "namespace": ""}), f"a {name} is a")
-            for name in sorted(PRIMITIVES)
-        ),
-        *((json.dumps(record(("v", part))), "has no type") for part in UNTYPED),
-        ('{"subject": "s", "version": 1, "id": 5, "schema": "{}"}', "has no type"),
-        ('{"protocol": "p", "types": []}', "has no type"),
-        ('{"type":"fixed","name":"F","size":-1}', "the size of F is negative"),
-        ('["null",["int"]]', "a union contains a union"),
-        ('["null","int","int"]', "a union has 'int' twice"),
-        (json.dumps(record(("v", "int"), ("v", "long"))), "n.R has 'v' twice"),
-        (json.dumps(record(("a.b", "int"))), "'a.b' is not a valid name"),
-        ('{"type":"enum","name":"E","symbols":["A","B","A"]}', "E has 'A' twice"),
-        ('{"type":"enum","name":"E","symbols":["1X"]}', "'1X' is not a valid name"),
-        ('{"type":"enum","name":"E","symbols":["A"],"default":"Z"}', "'Z' is not a symbol of E"),
-        ('{"type":"fixed","name":"1 x","size":4}', "'1 x' is not a valid name"),
-        (
-            json.dumps([record(("v", "int")), record(("v", "long"))]),
-            "the type n.R is declared twice",
-        ),
-        (
-            '{"type":"array","items":{"type":"map","values":["int",{"type":["string"]}]}}',
-            "a union contains a union",
-        ),
-    ],
-)
-def test_invalid_schemas_are_rejected(schema: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        compile_encoder(EncoderSpec(format=Format.AVRO, schema=schema), pa.struct([]))
-
-
-@pytest.mark.parametrize(
-    ("schema", "default"),
-    [
-        (UUID, ""),
-        (UUID, "00000000"),
-        (UUID, "0" * 16),
-        (UUID, f"{uuid.UUID(int=5)}\n"),
-        ([UUID, "null"], "x"),
-        (TIME, 86_400_000),
-        ({"type": "long", "logicalType": "time-micros"}, -1),
-        (AMOUNT, ""),
-        ({**AMOUNT, "logicalType": "big-decimal"}, ""),
-        ({"type": "array", "items": UUID}, [""]),
-        ({**record(("u", UUID)), "name": "Inner"}, {"u": ""}),
-    ],
-)
-def test_defaults_without_their_logical_meaning(schema: Any, default: Any) -> None:
-    text = record(("v", "int"))
-    text["fields"].append({"name": "x", "type": schema, "default": default})
-    array = pa.array([{"v": 1}], pa.struct([("v", pa.int32())]))
-    with pytest.raises(ConfigError, match="of `x` does not fit the type"):
-        encode(array, text)
-    written_column = pa.array(
-        [{"v": 1, "x": None}], pa.struct([("v", pa.int32()), ("x", pa.null())])
-    )
-    if isinstance(schema, list):  # The default is not needed.
-        assert read(text, encode(written_column, text)[0]) == {"v": 1, "x": None}
-
-
-@pytest.mark.parametrize(
-    ("schema", "default", "expected"),
-    [
-        (UUID, str(uuid.UUID(int=5)), uuid.UUID(int=5)),
-        (TIME, 86_399_999, dt.time(23, 59, 59, 999_000)),
-        (AMOUNT, "\0", Decimal(0)),
-        (AMOUNT, "\u00ff", Decimal(-1)),
-        ({"type": "string", "logicalType": "unknown"}, "", ""),
-    ],
-)
-def test_defaults_with_logical_types(schema: Any, default: Any, expected: Any) -> None:
-    text = record(("v", "int"))
-    text["fields"].append({"name": "x", "type": schema, "default": default})
-    (data,) = encode(pa.array([{"v": 1}], pa.struct([("v", pa.int32())])), text)
-    assert read(text, data) == {"v": 1, "x": expected}
-
-
 @pytest.mark.parametrize("size", [None, 20, 32, 40])
 @pytest.mark.parametrize(("precision", "scale"), [(64, 20), (64, 40), (76, 38), (64, 10), (90, 45)])
 def test_decimals_that_exceed_128_bits_with_the_scale_of_the_schema(
@@ -437,37 +282,6 @@ def test_wide_decimals_that_do_not_fit() -> None:
     ]
 
 
-def test_names_are_resolved_in_namespaces_and_other_branches() -> None:
-    city = {"type": "record", "name": "geo.City", "fields": [{"name": "zip", "type": "string"}]}
-    tree = record(("city", "geo.City"), ("next", ["null", "R"]), ("other", "R2"))
-    other = {
-        "type": "record",
-        "name": "n.R2",
-        "fields": [{"name": "home", "type": ["null", city]}],
-    }
-    city_type = pa.struct([("zip", pa.string())])
-    inner = pa.struct([("city", city_type), ("other", pa.struct([("home", city_type)]))])
-    type_ = pa.struct([*inner, ("next", inner)])
-    row = {"city": {"zip": "1"}, "other": {"home": {"zip": "2"}}}
-    named = [other, "geo.City", tree]
-    spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(named))
-    encoder = compile_encoder(spec, type_)
-    array = pa.array([{**row, "next": row}], type_)
-    data = encoder.encode(array, EncodingErrors(1))[0].as_py()  # type: ignore[arg-type]
-    assert read(named, data or b"") == {**row, "next": {**row, "next": None}}
-
-
-@pytest.mark.parametrize("name", ["record", "error", "enum", "fixed", "array", "map", "union"])
-def test_types_with_the_name_of_a_kind(name: str) -> None:
-    def tree(name: str) -> Any:
-        fields = [{"name": "id", "type": "int"}, {"name": "next", "type": ["null", name]}]
-        return {"type": "record", "name": name, "fields": fields}
-
-    (data,) = encode(pa.array([{"id": 1, "next": {"id": 2}}]), tree(name))
-    # Names are not encoded; fastavro cannot read these.
-    assert read(tree("Tree"), data) == {"id": 1, "next": {"id": 2, "next": None}}
-
-
 def test_enum_without_symbols() -> None:
     enum = {"type": "enum", "name": "E", "symbols": []}
     _, errors = try_to_encode(pa.array([{"a": "x"}, {"a": None}]), record(("a", ["null", enum])))
@@ -501,28 +315,3 @@ def test_prefix_precedes_each_payload_except_tombstones() -> None:
     spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(record(("a", "int"))), framing=framing)
     encoded = compile_encoder(spec, array.type).encode(array, EncodingErrors(2))  # type: ignore[arg-type]
     assert encoded.to_pylist() == [b"\0\0\0\0\1\2", None]
-
-
-def test_derived_names_follow_the_path() -> None:
-    point = pa.struct([pa.field("x", pa.decimal128(9, 2), nullable=False)])
-    type_ = pa.struct([("points", pa.list_(pa.field("element", point, nullable=False)))])
-    schema = json.loads(derive_schema(Format.AVRO, type_, "Order", "shop").text)
-    items = schema["fields"][0]["type"][1]["items"]
-    assert (items["namespace"], items["name"]) == ("shop.Order", "points")
-    fixed = items["fields"][0]["type"]
-    assert (fixed["namespace"], fixed["name"], fixed["size"]) == ("shop.Order.points.x", "fixed", 4)
-    assert schema["fields"][0]["default"] is None
-
-
-def test_derived_record_has_no_primitive_name() -> None:
-    type_ = pa.struct([("string", pa.struct([("int", pa.struct([("a", pa.int32())]))]))])
-    with pytest.raises(ConfigError, match="a string is a primitive type"):
-        derive_schema(Format.AVRO, type_, "string")
-    assert derive_schema(Format.AVRO, type_, "string", "n").name == "n.string"
-
-
-@pytest.mark.parametrize("name", ["1st", "with space", "é", ""])
-def test_columns_with_invalid_avro_names_are_rejected(name: str) -> None:
-    type_ = pa.struct([("s", pa.struct([(name, pa.int32())]))])
-    with pytest.raises(ColumnError, match="Avro does not allow"):
-        derive_schema(Format.AVRO, type_, "Order")

@@ -1,4 +1,4 @@
-"""Protobuf compared with Google's runtime, which builds and parses messages row by row."""
+"""Protobuf compared with Google's runtime."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ from spark_kafka_sink.formats.encoder_spec import (
     derive_schema,
 )
 from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
-from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
-from tests.support.protoc import compile_files
 from tests.unit.formats.generated import EPOCH, PLAIN_TYPES, Generated, rows, single_item_types
 
 Proto = descriptor_pb2.FieldDescriptorProto
@@ -39,8 +37,6 @@ TYPES = single_item_types(
     (*PLAIN_TYPES, pa.large_string(), pa.duration("us"), pa.time64("ns")),
     (pa.string(), pa.int32(), pa.int64(), pa.bool_()),
 )
-TAGS = pa.map_(pa.string(), pa.string())
-CITY = pa.struct([("City", pa.string())])
 
 
 def message_class(descriptor: str | descriptor_pb2.FileDescriptorProto, name: str) -> Any:
@@ -344,43 +340,6 @@ def test_indexes_lead_to_nested_messages() -> None:
         message_indexes(schema, "p.X")
 
 
-@pytest.mark.parametrize(
-    ("type_", "message"),
-    [
-        (pa.list_(pa.list_(pa.int32())), r"`a\[\]` has type list"),
-        (pa.map_(pa.string(), pa.list_(pa.int32())), "`a.value` has type list"),
-        (pa.map_(pa.float64(), pa.int32()), "`a.key` has type double"),
-        (pa.null(), "`a` has type null"),
-    ],
-)
-def test_unsupported_types_are_rejected(type_: pa.DataType, message: str) -> None:
-    with pytest.raises(ColumnError, match=message):
-        derive_schema(Format.PROTOBUF, pa.struct([("a", type_)]), "M")
-
-
-@pytest.mark.parametrize(
-    ("namespace", "name", "is_used"),
-    [
-        ("", "google", True),
-        ("google", "protobuf", True),
-        ("google.protobuf", "Timestamp", True),
-        ("google.protobuf", "Duration", True),
-        ("google", "x", False),
-        ("x", "google", False),
-    ],
-)
-def test_names_of_well_known_types(namespace: str, name: str, *, is_used: bool) -> None:
-    type_ = pa.struct([("a", pa.timestamp("us", "UTC"))])
-    if is_used:
-        with pytest.raises(ConfigError, match=r"is also used by google/protobuf/timestamp\.proto"):
-            derive_schema(Format.PROTOBUF, type_, name, namespace)
-        return
-    derived = derive_schema(Format.PROTOBUF, type_, name, namespace)
-    known = timestamp_pb2.DESCRIPTOR.serialized_pb
-    *_, text = print_files([known, base64.b64decode(derived.text)])
-    compile_files({"x.proto": text})
-
-
 def test_prefix_precedes_each_payload_except_tombstones() -> None:
     array: Any = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
     derived = derive_schema(Format.PROTOBUF, array.type, "M")
@@ -438,50 +397,3 @@ def test_entries_of_a_map_from_a_list_of_structs_need_a_key_and_a_value() -> Non
     encoded, errors = try_to_encode(array, derived.text, "p.M")
     assert [*errors.rows] == [1, 2]
     assert message_class(derived.text, "p.M").FromString(encoded[0]).m == {"a": 1}
-
-
-@pytest.mark.parametrize("names", [("a_b", "a__b"), ("aB", "a_b"), ("user_id", "userId")])
-def test_columns_with_the_same_json_name_are_rejected(names: tuple[str, str]) -> None:
-    type_ = pa.struct([(name, pa.string()) for name in names])
-    for nested in (type_, pa.struct([("s", type_)]), pa.struct([("l", pa.list_(type_))])):
-        with pytest.raises(ColumnError, match=f"{names[0]}` and `.*{names[1]}` have the same name"):
-            derive_schema(Format.PROTOBUF, nested, "Value")
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        [("tags", TAGS), ("TagsEntry", pa.string())],
-        [("TagsEntry", pa.struct([("x", pa.int32())])), ("tags", TAGS)],
-        [("a_b", TAGS), ("AB", TAGS)],
-    ],
-)
-def test_columns_with_the_name_of_map_entries_are_rejected(
-    fields: list[tuple[str, pa.DataType]],
-) -> None:
-    with pytest.raises(ColumnError, match="have the same name in Protobuf"):
-        derive_schema(Format.PROTOBUF, pa.struct(fields), "Value")
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        [("OrderId", pa.int64()), ("Address", CITY)],
-        [("address", CITY), ("Address", pa.string())],
-        [("Lines", pa.list_(CITY)), ("Lines2", CITY)],
-        [("Prices", pa.map_(pa.string(), CITY))],
-        [("x_entry", CITY), ("x", TAGS)],
-        [("X", CITY), ("x", pa.map_(pa.string(), CITY))],
-        [("a_b", pa.map_(pa.string(), CITY)), ("AB", CITY)],
-        [("address", pa.map_(pa.string(), pa.struct([("Entry", TAGS)]))), ("Address", CITY)],
-        [("Order", pa.struct([("Order", pa.struct([("Order", pa.int32())]))]))],
-    ],
-)
-def test_derived_schemas_compile_if_columns_have_capital_letters(
-    fields: list[tuple[str, pa.DataType]],
-) -> None:
-    derived = derive_schema(Format.PROTOBUF, pa.struct(fields), "Order", "com.example")
-    (text,) = print_files([base64.b64decode(derived.text)])
-    compiled = compile_files({"x.proto": text})["x.proto"]
-    message = next(declared for declared in compiled.message_type if declared.name == "Order")
-    assert [field.name for field in message.field] == [name for name, _ in fields]

@@ -1,0 +1,97 @@
+"""Drafts, and invalid documents of a JSON Schema."""
+
+from typing import Any
+
+import jsonschema
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from tests.unit.formats.json.checked_rows import ARRAY, DRAFTS, NEW, TEXT, an_object, errors_of
+
+
+@pytest.mark.parametrize("keyword", ["examples", "default", "const", "enum", "x-example"])
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_data_with_a_draft_is_no_schema(draft: Any, keyword: str) -> None:
+    data = {"$schema": "http://x/orders.json", "type": "order", "required": True}
+    value = [data] if keyword in {"examples", "enum"} else data
+    schema = an_object(d=TEXT, unused={"properties": {"x": {keyword: value}}})
+    draft.check_schema(schema)
+    assert not errors_of(ARRAY, {**an_object(c=schema), "$schema": DRAFTS[draft]})
+
+
+def test_parts_are_checked_in_their_own_draft() -> None:
+    """In draft 4, `exclusiveMinimum` is a boolean; in 2020-12, it is a number."""
+    new, old = (DRAFTS[draft] for draft in (NEW[-1], jsonschema.Draft4Validator))
+    for part, is_valid in ((True, True), (5, False)):
+        inner = {"$schema": old, "properties": {"e": {"minimum": 0, "exclusiveMinimum": part}}}
+        for schema in (an_object(c=inner), {**an_object(c=inner), "$schema": new}):
+            if is_valid:
+                assert not errors_of(ARRAY, schema)
+            else:
+                with pytest.raises(ConfigError, match=r"invalid at \$\.properties\.e"):
+                    errors_of(ARRAY, schema)
+
+
+def test_parts_of_draft_3_are_rejected() -> None:
+    old = {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"d": TEXT}}
+    for schema in (old, an_object(c=old), an_object(c={"anyOf": [old, {"type": "null"}]})):
+        with pytest.raises(ConfigError, match="draft 3"):
+            errors_of(ARRAY, schema)
+    with pytest.raises(ConfigError, match="draft 3"):
+        errors_of(ARRAY, an_object(c={"$ref": "old"}), {"old": old})
+
+
+@pytest.mark.parametrize(
+    ("part", "reason"),
+    [
+        (
+            {"items": [{"required": True, "type": "number"}]},
+            r"items\[0\]\.required: .True is not of",
+        ),
+        (
+            {"items": {"items": {"type": ["x"] * 50}}},
+            r"items\.items\.type\[0\]: .'x' is not one of",
+        ),
+        ({"properties": {"x": {"required": {"y": "z"}}}}, r"properties\.x\.required: "),
+    ],
+)
+def test_reason_why_a_schema_is_invalid(part: dict[str, Any], reason: str) -> None:
+    draft = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    invalid = {**draft, **an_object(c=part)}
+    with pytest.raises(
+        ConfigError, match=rf"^the JSON Schema is invalid at \$\.properties\.c\.{reason}"
+    ):
+        errors_of(ARRAY, invalid)
+    schema = {**draft, **an_object(c={"$ref": "part.json"})}
+    with pytest.raises(
+        ConfigError, match=rf"of the reference .part.json. is invalid at \$\.{reason}"
+    ):
+        errors_of(ARRAY, schema, {"part.json": {**draft, **part}})
+
+
+@pytest.mark.parametrize("is_other", [False, True])
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"required": True},
+        {"properties": {"b": "integer"}},
+        {"properties": {"b": {"items": "string"}}},
+        {"properties": [TEXT]},
+        {"patternProperties": [TEXT]},
+        {"type": [{"type": "string"}]},
+        {"anyOf": ["string"]},
+        {"allOf": {}},
+        {"additionalProperties": "no"},
+    ],
+)
+@pytest.mark.parametrize("draft", ["draft-04", "draft-06", "draft-07", None])
+def test_invalid_parts_that_only_a_reference_leads_to(
+    draft: str | None, part: dict[str, Any], is_other: bool
+) -> None:
+    """The schema of a draft does not describe what is below an unknown keyword."""
+    declared = {"$schema": f"http://json-schema.org/{draft}/schema#"} if draft else {}
+    unknown = {**declared, "components": {"schemas": {"W": {"type": "object", **part}}}}
+    reference = {"$ref": f"{'api.json' if is_other else ''}#/components/schemas/W"}
+    schema = {**declared, **an_object(c=reference), **({} if is_other else unknown)}
+    with pytest.raises(ConfigError, match=r"components/schemas/W.* is invalid at"):
+        errors_of(ARRAY, schema, {"api.json": unknown} if is_other else {})

@@ -1,0 +1,38 @@
+"""Schemas in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.formats import Format, PartFormat
+from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le"])
+@pytest.mark.parametrize(
+    ("format_", "text"),
+    [
+        (Format.PROTOBUF, 'syntax = "proto3"; message E /* Ä */ {}'),
+        (Format.AVRO, '{"type": "record", "name": "E", "doc": "Ä", "fields": []}'),
+        (Format.JSON_CONFLUENT, '{"title": "E", "description": "Ä"}'),
+    ],
+)
+def test_encodings_of_schema_files(
+    format_: Format, text: str, encoding: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "schema"
+    bom = "\ufeff" if encoding == "utf-16-le" else ""
+    path.write_text(bom + text, encoding=encoding)
+    source = configured_schema(PartFormat(part="value", format=format_, schema_file=str(path)))
+    assert source is not None
+    assert source.name == "E"
+
+
+def test_schema_file_in_another_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "schema"
+    path.write_text('{"title": "Ä"}', encoding="latin-1")
+    with pytest.raises(ConfigError, match="cannot read: it is not UTF-8"):
+        configured_schema(PartFormat(part="value", format=Format.JSON, schema_file=str(path)))
