@@ -7,7 +7,7 @@ that is set as a reference.
 In reading order:
 
 - `sink_config`: the resulting `ProducerConfig` and `SinkConfig`
-- `config_builder`: build the configuration from option names, profile, values and rules
+- `config_builder`: parse all options of a write, and convert their values
 - `option_names`: classify options by name; lists of ignored and rejected names
 - `aliases`: librdkafka's names for options that have a different name in Java's producer
 - `profiles`: read a profile from `conf/`, and parse Java's properties syntax

@@ -1,13 +1,14 @@
-"""Build the configuration of a write from the user's options.
+"""Parse the user's options for a write, and convert their values to fields of its configuration.
 
-The steps, in order: split options by name, load the profile, parse values, apply the rules across
-options, then build the security, exactly-once and topic creation settings.
+The steps of `parse_options`, in order: split options by name, load the profile, parse values, apply
+the rules across options.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from spark_kafka_sink.common.debug_log import parse_contexts
 from spark_kafka_sink.common.errors import ConfigError
@@ -19,8 +20,8 @@ from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT, ExactlyOnceConfig
 from spark_kafka_sink.config.formats import FormatsConfig
-from spark_kafka_sink.config.option_definition import PREFIX, fields_of
-from spark_kafka_sink.config.option_names import split_options
+from spark_kafka_sink.config.option_definition import PREFIX
+from spark_kafka_sink.config.option_names import UserOptions, split_options
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, max_batched_request_size
 from spark_kafka_sink.config.security.security_builder import build_security
@@ -30,7 +31,8 @@ from spark_kafka_sink.config.topic_creation import TopicCreation
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.config.security.security_config import SecurityProtocol
+    from spark_kafka_sink.common.debug_log import DebugContext
+    from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
 
 _BOOTSTRAP = "bootstrap.servers"
 BOOTSTRAP_OPTION = PREFIX + _BOOTSTRAP
@@ -47,58 +49,119 @@ compressor, which is level 9 in Java.
 """
 
 
-def build(
-    options: Mapping[str, str], *, batch_write: bool = False
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Validate all options of a write; return the fields of `ProducerConfig` and `SinkConfig`.
+@dataclass(frozen=True, slots=True)
+class ParsedOptions:
+    """The values of all options, by name, and the options that the user set.
 
-    Raises:
-        ConfigError: see `SinkConfig.parse`.
+    Attributes:
+        producer: the values of the producer's options, to which the rules have been applied.
+        sink: the values of the sink's own options.
+        user_options: the options that the user set.
+        set_options: names of the producer's options that the user or the profile set.
     """
-    split = split_options(options)
-    sink_values = option_parser.parse_values(option_tables.SINK_OPTIONS, split.sink, "")
-    profile = load_profile(sink_values["profile"])
-    producer = _producer_fields(profile, split.producer, batch_write=batch_write)
-    security = build_security(split.security)
-    _check_address_protocols(split.producer[_BOOTSTRAP], security.protocol)
-    exactly_once = ExactlyOnceConfig.from_options(sink_values, producer)
-    del producer["transaction_timeout_ms"]
-    producer["security"] = security
-    sink = _sink_fields(sink_values) | {
-        "exactly_once": exactly_once,
-        "formats": FormatsConfig.from_options(sink_values, split.sink),
-        "topic_creation": TopicCreation.from_options(sink_values, split.sink),
-    }
-    return producer, sink
+
+    producer: Mapping[str, Any]
+    sink: Mapping[str, Any]
+    user_options: UserOptions
+    set_options: frozenset[str]
 
 
-def _producer_fields(
-    profile: Mapping[str, str], user_options: Mapping[str, str], *, batch_write: bool
-) -> dict[str, Any]:
-    merged = {**profile, **user_options}
-    if _BOOTSTRAP not in merged:
+class ProducerFields(TypedDict):
+    """The fields of `ProducerConfig` that do not have the value of an option."""
+
+    bootstrap_servers: tuple[str, ...]
+    acks: enums.Acks
+    max_batched_request_size: int
+    compression_type: enums.Codec
+    compression_level: int | None
+    debug: tuple[DebugContext, ...]
+    partitioner: enums.PartitionerName
+    partitioner_function: str | None
+    security: SecurityConfig
+
+
+class SinkFields(TypedDict):
+    """The fields of `SinkConfig`, except `producer`, that do not have the value of an option."""
+
+    report_path: str | None
+    statistics_path: str | None
+    prometheus_textfile: str | None
+    prometheus_pushgateway: str | None
+    dead_letters: DeadLetterPolicy
+    throttling: ThrottlingConfig
+    exactly_once: ExactlyOnceConfig
+    formats: FormatsConfig | None
+    topic_creation: TopicCreation
+
+
+def parse_options(options: Mapping[str, str], *, batch_write: bool) -> ParsedOptions:
+    """Parse all options of a write; see `SinkConfig.parse`."""
+    user_options = split_options(options)
+    sink = option_parser.parse_values(option_tables.SINK_OPTIONS, user_options.sink, "")
+    with_profile = {**load_profile(sink["profile"]), **user_options.producer}
+    if _BOOTSTRAP not in with_profile:
         raise ConfigError(
             f"option {BOOTSTRAP_OPTION} is required",
             hint=f'Add .option("{BOOTSTRAP_OPTION}", "host:9092").',
         )
-    values = apply_rules(
-        option_parser.parse_values(option_tables.PRODUCER_OPTIONS, merged, PREFIX),
-        frozenset(merged),
+    set_options = frozenset(with_profile)
+    producer = apply_rules(
+        option_parser.parse_values(option_tables.PRODUCER_OPTIONS, with_profile, PREFIX),
+        set_options,
     )
-    if batch_write and "linger.ms" not in merged:
-        values["linger.ms"] = batch_write_linger(values, option_tables.BATCH_WRITE_LINGER_MS)
+    if batch_write and "linger.ms" not in set_options:
+        producer["linger.ms"] = batch_write_linger(producer, option_tables.BATCH_WRITE_LINGER_MS)
+    return ParsedOptions(producer, sink, user_options, set_options)
+
+
+def producer_fields(options: ParsedOptions) -> ProducerFields:
+    """Convert values of the producer's options, and check security options.
+
+    Raises:
+        ConfigError: see `SinkConfig.parse`.
+    """
+    values, user_options = options.producer, options.user_options
     partitioner, function = _partitioner(values["partitioner"], values["partitioner.class"])
     codec = enums.Codec.named(values["compression.type"])
-    return fields_of(option_tables.ProducerOptions, values) | {
-        "transaction_timeout_ms": values[TRANSACTION_TIMEOUT],
-        "acks": enums.Acks.named(values["acks"]),
-        "max_batched_request_size": max_batched_request_size(values, frozenset(merged)),
-        "compression_type": codec,
-        "compression_level": _compression_level(values, codec, user_options),
-        "debug": parse_contexts(values["debug"], f"{PREFIX}debug"),
-        "partitioner": partitioner,
-        "partitioner_function": function,
-    }
+    fields = ProducerFields(
+        bootstrap_servers=values[_BOOTSTRAP],
+        acks=enums.Acks.named(values["acks"]),
+        max_batched_request_size=max_batched_request_size(values, options.set_options),
+        compression_type=codec,
+        compression_level=_compression_level(values, codec, user_options.producer),
+        debug=parse_contexts(values["debug"], f"{PREFIX}debug"),
+        partitioner=partitioner,
+        partitioner_function=function,
+        security=build_security(user_options.security),
+    )
+    _check_address_protocols(user_options.producer[_BOOTSTRAP], fields["security"].protocol)
+    return fields
+
+
+def sink_fields(options: ParsedOptions) -> SinkFields:
+    """Convert and check values of the sink's own options.
+
+    Raises:
+        ConfigError: see `SinkConfig.parse`.
+    """
+    values, user_options = options.sink, options.user_options.sink
+    exactly_once = ExactlyOnceConfig.from_options(
+        values,
+        is_idempotent=options.producer["enable.idempotence"],
+        transaction_timeout_ms=options.producer[TRANSACTION_TIMEOUT],
+    )
+    _check_write_options(values)
+    return SinkFields(
+        report_path=values["reportPath"] or None,
+        statistics_path=values["statisticsPath"] or None,
+        prometheus_textfile=values["metrics.prometheus.textfile"] or None,
+        prometheus_pushgateway=values["metrics.prometheus.pushgateway"] or None,
+        dead_letters=_dead_letters(values),
+        throttling=ThrottlingConfig.from_options(values),
+        exactly_once=exactly_once,
+        formats=FormatsConfig.from_options(values, user_options),
+        topic_creation=TopicCreation.from_options(values, user_options),
+    )
 
 
 def _check_address_protocols(text: str, protocol: SecurityProtocol) -> None:
@@ -160,21 +223,14 @@ def _partitioner(name: str, java_class: str) -> tuple[enums.PartitionerName, str
     return enums.PartitionerName.FUNCTION, name
 
 
-def _sink_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+def _check_write_options(values: Mapping[str, Any]) -> None:
+    """Check the topic, and the paths and addresses for reports and metrics."""
     if values["topic"] is not None:
         option_parser.check_topic("topic", values["topic"])
     for key in ("reportPath", "statisticsPath"):
         if values[key] is not None:
             reject_credentials(values[key], key)
     _check_exporters(values)
-    return fields_of(option_tables.WriteOptions, values) | {
-        "report_path": values["reportPath"] or None,
-        "statistics_path": values["statisticsPath"] or None,
-        "prometheus_textfile": values["metrics.prometheus.textfile"] or None,
-        "prometheus_pushgateway": values["metrics.prometheus.pushgateway"] or None,
-        "dead_letters": _dead_letters(values),
-        "throttling": ThrottlingConfig.from_options(values),
-    }
 
 
 def _dead_letters(values: Mapping[str, Any]) -> DeadLetterPolicy:

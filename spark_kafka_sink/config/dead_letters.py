@@ -39,7 +39,7 @@ class DeadLetterPolicy:
     letter topic and continue (all).
     """
     dead_letter_topic: str | None = option_definition.text_field(
-        "errors.deadletterqueue.topic.name", None
+        "errors.deadletterqueue.topic.name", None, field_default=None
     )
     """Dead letter topic for rows that cannot be written; without it, errors.tolerance=all drops
     them (counted and logged).
@@ -72,7 +72,7 @@ class DeadLetterPolicy:
                 "dead letter topic would never be used",
                 hint='Add .option("errors.tolerance", "all").',
             )
-        return cls(**option_definition.fields_of(cls, values) | {"dead_letter_topic": topic})
+        return cls(**option_definition.fields_of(cls, values), dead_letter_topic=topic)
 
 
 DEAD_LETTER_OPTIONS = option_definition.options_of(DeadLetterPolicy)

@@ -113,8 +113,10 @@ class ExactlyOnceConfig:
         return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
 
     @classmethod
-    def from_options(cls, values: Mapping[str, Any], producer: Mapping[str, Any]) -> Self:
-        """Build the config from the parsed sink options and the fields of the producer's config.
+    def from_options(
+        cls, values: Mapping[str, Any], *, is_idempotent: bool, transaction_timeout_ms: int
+    ) -> Self:
+        """Build the config from the parsed sink options, and from two of the producer's.
 
         Raises:
             ConfigError: an option is missing or wrong, or two options contradict each other.
@@ -122,25 +124,26 @@ class ExactlyOnceConfig:
         if values["deliveryGuarantee"] != DeliveryGuarantee.EXACTLY_ONCE:
             _check_unused_options(values)
             return cls()
-        _check_producer(producer)
+        _check_idempotence(is_idempotent=is_idempotent)
         check_prefix(values["transactionalIdPrefix"])
         check_batch_id(values["batchId"])
         _check_write_name(values["writeName"], values["batchId"])
         reset = _parse_reset(values["resetTransactionalState"])
         _check_decision_log(values["decisionLogTopic"], values)
         _check_atomic(values)
-        if values["twoPhaseCommit"] and producer["transaction_timeout_ms"]:
+        if values["twoPhaseCommit"] and transaction_timeout_ms:
             raise conflict_error(
                 "twoPhaseCommit",
                 f"kafka.{TRANSACTION_TIMEOUT}",
                 "conflict: a two-phase transaction has no timeout",
             )
-        changed = {
-            "reset_transactional_state": reset == "true",
-            "reset_batch": reset if reset.isdecimal() else None,
-            "transaction_timeout_ms": producer["transaction_timeout_ms"] or None,
-        }
-        return cls(**fields_of(cls, values) | changed)
+        return cls(
+            **fields_of(cls, values),
+            transactional_id_prefix=values["transactionalIdPrefix"],
+            reset_transactional_state=reset == "true",
+            reset_batch=reset if reset.isdecimal() else None,
+            transaction_timeout_ms=transaction_timeout_ms or None,
+        )
 
 
 EXACTLY_ONCE_OPTIONS = options_of(ExactlyOnceConfig)
@@ -219,9 +222,9 @@ def _check_unused_options(values: Mapping[str, Any]) -> None:
             )
 
 
-def _check_producer(producer: Mapping[str, Any]) -> None:
+def _check_idempotence(*, is_idempotent: bool) -> None:
     """Raise if the producer is not idempotent. Transactions require idempotence."""
-    if not producer["enable_idempotence"]:
+    if not is_idempotent:
         raise ConfigError(
             "deliveryGuarantee=exactly-once requires an idempotent producer",
             hint="Remove kafka.acks, kafka.retries and kafka.enable.idempotence, or set "

@@ -22,6 +22,8 @@ _ALLOWED_TEXTS = {
 }
 _OPTION = "option"
 """Key of a field's option in the field's metadata."""
+_CONVERTED = "converted"
+"""Key of a field whose value differs from the option's, in the field's metadata."""
 _OWN_DEFAULT: Any = object()
 
 
@@ -123,10 +125,14 @@ def option_field(option: Option, default: Any = _OWN_DEFAULT) -> Any:
 
     Args:
         option: the option; the field's docstring describes it to users.
-        default: the field's default; by default, the option's.
+        default: the field's default if the option's value is converted; otherwise, the field has
+            the option's default and value.
     """
-    own = option.default if default is _OWN_DEFAULT else default
-    return field(default=own, metadata={_OPTION: option})
+    is_converted = default is not _OWN_DEFAULT
+    return field(
+        default=default if is_converted else option.default,
+        metadata={_OPTION: option, _CONVERTED: is_converted},
+    )
 
 
 def enum_field(name: str, default: StrEnum) -> Any:
@@ -163,11 +169,11 @@ def options_of(table: type) -> tuple[Option, ...]:
 
 
 def fields_of(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a configuration that options set, with their values."""
+    """Return the fields of a configuration that have the values of options, with these values."""
     return {
         field.name: values[field.metadata[_OPTION].name]
         for field in _fields(config)
-        if _OPTION in field.metadata
+        if _OPTION in field.metadata and not field.metadata[_CONVERTED]
     }
 
 

@@ -244,11 +244,11 @@ class WriteOptions:
     """Accepted for compatibility with format("kafka"); a headers column is always written."""
     use_timestamp_column: bool = boolean_field("useTimestampColumn", False)
     """Write the timestamp column as record timestamps; by default the column is ignored."""
-    report_path: str | None = text_field("reportPath", None)
+    report_path: str | None = text_field("reportPath", None, field_default=None)
     """File to which the driver writes the delivery report as JSON: a path or a URI that pyarrow.fs
     supports.
     """
-    statistics_path: str | None = text_field("statisticsPath", None)
+    statistics_path: str | None = text_field("statisticsPath", None, field_default=None)
     """Directory to which each task writes its statistics as JSON lines, in librdkafka's structure:
     a path or a URI that pyarrow.fs supports. Without kafka.statistics.interval.ms: one line per
     task.
@@ -271,9 +271,13 @@ class WriteOptions:
     """Batch writes: read all rows and build the batches without sending them, and report the
     destinations with the ratio and cost of each codec.
     """
-    prometheus_textfile: str | None = text_field("metrics.prometheus.textfile", None)
+    prometheus_textfile: str | None = text_field(
+        "metrics.prometheus.textfile", None, field_default=None
+    )
     """File for node_exporter's textfile collector, updated by the driver after each write."""
-    prometheus_pushgateway: str | None = text_field("metrics.prometheus.pushgateway", None)
+    prometheus_pushgateway: str | None = text_field(
+        "metrics.prometheus.pushgateway", None, field_default=None
+    )
     """Pushgateway (host:port or URL) to which the driver pushes metrics after each write."""
     opentelemetry: bool = boolean_field("metrics.opentelemetry", False)
     """Record metrics on the driver after each write with OpenTelemetry's global meter provider."""

@@ -225,10 +225,10 @@ class RegistryConfig:
             )
         _check_url(values[URL])
         _check_choice(values, user_options, parts)
-        own = fields_of(cls, values)
         schema_id = None if values["use.schema.id"] == -1 else values["use.schema.id"]
         return cls(
-            **own | {"schema_id": schema_id},
+            **fields_of(cls, values),
+            schema_id=schema_id,
             url=",".join(redact_uri(url.strip()) for url in values[URL].split(",")),
             key=_part(values, "key"),
             value=_part(values, "value"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.config import enums
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
+from spark_kafka_sink.config.option_definition import fields_of
 from spark_kafka_sink.config.option_tables import ProducerOptions, WriteOptions
 from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.config.throttling import ThrottlingConfig
@@ -83,10 +84,17 @@ class SinkConfig(WriteOptions):
                 other. The message contains the name, the value and the allowed values. For a typo,
                 it contains the most similar name.
         """
-        from spark_kafka_sink.config.config_builder import build  # not needed in tasks
+        from spark_kafka_sink.config import config_builder  # not needed in tasks
 
-        producer, sink = build(options, batch_write=batch_write)
-        config = cls(producer=ProducerConfig(**producer), **sink)
+        parsed = config_builder.parse_options(options, batch_write=batch_write)
+        producer = ProducerConfig(
+            **fields_of(ProducerOptions, parsed.producer), **config_builder.producer_fields(parsed)
+        )
+        config = cls(
+            **fields_of(WriteOptions, parsed.sink),
+            producer=producer,
+            **config_builder.sink_fields(parsed),
+        )
         return config._for_dry_run() if config.dry_run else config
 
     @property
