@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.formats.avro.avro_schema import NAMED, PRIMITIVES, full_name
+from spark_kafka_sink.formats.avro.avro_schema import COMPLEX, NAMED, PRIMITIVES, full_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _TYPE_ATTRIBUTES: Final = ("type", "items", "values")
-"""Attributes that contain types."""
+"""Attributes that contain types; `type` can contain a keyword instead."""
 
 
 def inline_references(schema: Any, referenced: Mapping[str, Any]) -> Any:
@@ -90,6 +90,10 @@ def _with_inner_types(node: Any, space: str, change: Callable[[Any, str], Any]) 
         return [change(branch, space) for branch in node]
     if not isinstance(node, dict):
         return node
-    changed = {name: change(node[name], space) for name in _TYPE_ATTRIBUTES if name in node}
+    kind = node.get("type")
+    # A keyword is not changed: a referenced type can have the same name.
+    is_keyword = isinstance(kind, str) and kind in COMPLEX
+    attributes = _TYPE_ATTRIBUTES[1:] if is_keyword else _TYPE_ATTRIBUTES
+    changed = {name: change(node[name], space) for name in attributes if name in node}
     fields = [{**field, "type": change(field["type"], space)} for field in node.get("fields", ())]
     return {**node, **changed, **({"fields": fields} if "fields" in node else {})}

@@ -20,7 +20,7 @@ PRIMITIVES: Final = frozenset(
     ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 )
 NAMED: Final = frozenset(("record", "error", "enum", "fixed"))
-_COMPLEX: Final = NAMED | {"array", "map"}
+COMPLEX: Final = NAMED | {"array", "map"}
 UUID_SIZE: Final = 16
 _FIELDS: Final = ("fields", list)
 _NAME: Final = re.compile(r"[^\W\d]\w*")
@@ -186,7 +186,7 @@ class AvroSchema:
             return self.nested(json_.get("type"))
         name = json_["type"] if isinstance(json_, dict) else json_
         # A type can have a name such as "record".
-        known = PRIMITIVES | _COMPLEX if isinstance(json_, dict) else PRIMITIVES
+        known = PRIMITIVES | COMPLEX if isinstance(json_, dict) else PRIMITIVES
         if isinstance(name, str) and name not in known:
             declared = self.names.get(full_name(name, space)) or self.names.get(name)
             if declared is None:

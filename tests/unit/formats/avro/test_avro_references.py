@@ -58,6 +58,24 @@ CASES: dict[str, tuple[Any, list[Any], Any]] = {
         [named("b.City", "string"), named("c.Trip", "b.City", ["null", "b.City"])],
         {"f0": {"f0": CITY, "f1": CITY}, "f1": {"k": CITY}},
     ),
+    "types named like kinds of types": (
+        named(
+            "a.Main",
+            "a.record",
+            "a.enum",
+            {"type": "map", "values": "a.map"},
+            {"type": "array", "items": "int"},
+            named("Inner", "fixed"),
+        ),
+        [
+            named("a.record", "string"),
+            {"type": "enum", "name": "enum", "namespace": "a", "symbols": ["LOW"]},
+            named("a.map", "string"),
+            named("a.array", "string"),
+            {"type": "fixed", "name": "a.fixed", "size": 2},
+        ],
+        {"f0": CITY, "f1": "LOW", "f2": {"k": CITY}, "f3": [7], "f4": {"f0": b"ab"}},
+    ),
     "union of events": (
         ["null", "b.Order", "b.City"],
         [named("b.City", "string"), named("b.Order", "b.City", "long")],
