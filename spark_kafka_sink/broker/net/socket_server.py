@@ -1,7 +1,7 @@
 """The sockets of all nodes (listeners and connections), and the timers of the event loop.
 
 This module corresponds to Kafka's SocketServer with its Acceptor and Processor, but uses a single
-thread, which runs the loop of `Server`. Other threads may only call `call_soon`.
+thread, which runs `EventLoop`. Other threads may only call `call_soon`.
 """
 
 from __future__ import annotations

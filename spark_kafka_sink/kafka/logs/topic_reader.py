@@ -225,7 +225,7 @@ def _starting_at(bounds: OffsetRange, offset: int) -> OffsetRange:
 def visible_batches(
     data: memoryview, aborted: Iterable[AbortedTransaction]
 ) -> Iterator[tuple[memoryview, BatchHeader, bool]]:
-    """Yield (batch, header, visible). `visible` is True if a consumer would receive the records.
+    """Yield (batch, header, is_visible); `is_visible`: a consumer would receive the records.
 
     `aborted` must be sorted by offset.
     """
