@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
-_STOP_S: Final = 10.0
+_STOP_TIMEOUT_S: Final = 10.0
+"""Seconds to wait for the thread to end."""
 
 
 class BrokerRuntime:
@@ -128,7 +129,7 @@ class BrokerRuntime:
         if os.getpid() != self._pid:
             return
         self._event_loop.stop()
-        self._thread.join(_STOP_S)
+        self._thread.join(_STOP_TIMEOUT_S)
         self.cluster.close()
 
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
-_LIMIT: Final = 100
-_FOLLOWED: Final = -10
+_DEFAULT_LIMIT: Final = 100
+_FOLLOW_OFFSET: Final = -10
+"""First offset with --follow: ten offsets before the end of each partition."""
 _POLL_S: Final = 0.3
 """Seconds between two checks for new records."""
 
@@ -36,14 +37,14 @@ class ReadArguments(ConnectionArguments):
 
     topic: Annotated[str, typer.Argument(help="Topic to read.")]
     limit: int | None = cli_option(
-        f"Maximum number of records; default: {_LIMIT}, with --follow unlimited.",
+        f"Maximum number of records; default: {_DEFAULT_LIMIT}, with --follow unlimited.",
         min=1,
         metavar="NUMBER",
     )
     partition: int | None = cli_option("Partition; default: all.", min=0, metavar="NUMBER")
     offset: int | None = cli_option(
         "First offset; a negative number counts from the end of each partition. Default: "
-        f"0, with --follow {_FOLLOWED}.",
+        f"0, with --follow {_FOLLOW_OFFSET}.",
         metavar="NUMBER",
     )
     follow: bool = cli_option("Wait for new records, until Ctrl-C.", False, "--follow", "-f")
@@ -55,7 +56,7 @@ class ReadArguments(ConnectionArguments):
         """The offset at which to start."""
         if self.offset is not None:
             return self.offset
-        return _FOLLOWED if self.follow else 0
+        return _FOLLOW_OFFSET if self.follow else 0
 
 
 @command
@@ -65,7 +66,7 @@ def read(arguments: ReadArguments) -> None:
     Each line contains partition and offset, time, key, value and headers. Without --follow, reading
     stops at the current end of each partition.
     """
-    limit = arguments.limit or (None if arguments.follow else _LIMIT)
+    limit = arguments.limit or (None if arguments.follow else _DEFAULT_LIMIT)
     uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
     isolation = uncommitted if arguments.uncommitted else committed
     with connected_client(arguments) as client:
@@ -77,7 +78,7 @@ def read(arguments: ReadArguments) -> None:
         for record in islice(records, limit):
             typer.echo(line(record))
             count += 1
-        is_cut = limit == _LIMIT and arguments.limit is None and next(records, None) is not None
+        is_cut = not (arguments.limit or arguments.follow) and next(records, None) is not None
     note = "; there are more: set --limit, --partition or --offset" if is_cut else ""
     typer.echo(f"kafkaprod: {plural(count, 'record')}{note}", err=True)
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 VERSION = 1
 """Version of the JSON format."""
 SLOWEST_KEPT = 10
+"""Maximum number of slowest tasks in a report."""
 TASKS_KEPT = 10_000
 """Maximum number of tasks listed with report.tasks=all. If there are more, only the slowest are
 listed.

@@ -37,6 +37,7 @@ _INSTEAD = {
 _FOLDERS = frozenset({"hdfs", "viewfs", "mock"})
 T = TypeVar("T")
 TIMEOUT_S = 30.0
+"""Default time limit of a read or write in seconds."""
 _HINT = "Check the path, the permissions, and the file system's own configuration."
 _UNREADABLE = "the delivery report cannot be read from"
 _PROBE = ".kafkaprod-probe"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.topic_store import TopicStore
 
 DEFAULT = -1
+"""Number of partitions or replicas that stands for the broker's default."""
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 

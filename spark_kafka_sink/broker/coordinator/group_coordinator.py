@@ -10,6 +10,7 @@ from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigType, number, 
 _SESSION = number(45_000, 60_000)
 _HEARTBEAT = number(5_000, 15_000)
 _INTERVAL = number(0, 15_000)
+"""Kafka's ranges for configs of groups, in milliseconds."""
 
 
 def _int(default: int, low: int, high: int) -> ConfigKey:

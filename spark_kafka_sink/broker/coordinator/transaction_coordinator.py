@@ -51,6 +51,7 @@ ProducerIdOrError: TypeAlias = ProducerIdAndEpoch | ErrorCode
 """The producer id and epoch for a response, or an error code."""
 _LOG = logging.getLogger(__name__)
 CHECK_INTERVAL_MS = 50
+"""Milliseconds between two checks for transactions that have timed out or expired."""
 _NOT_WRITTEN = 0
 
 

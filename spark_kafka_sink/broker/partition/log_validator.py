@@ -50,7 +50,7 @@ _EARLY = {
     ErrorCode.message_too_large,
     ErrorCode.unsupported_compression_type,
 }
-_ZSTD_FROM_VERSION = 7
+_ZSTD_PRODUCE_VERSION = 7
 _MIN_LENGTH = 14
 _LENGTH = slice(8, 12)
 _MAGIC_AT = 16
@@ -262,7 +262,7 @@ def validate(
     records = records or b""
     with rejected_as(ErrorCode.unknown_server_error):  # Kafka reports unknown codecs in this way.
         codec = header.codec
-    if codec is Codec.ZSTD and options.produce_version < _ZSTD_FROM_VERSION:
+    if codec is Codec.ZSTD and options.produce_version < _ZSTD_PRODUCE_VERSION:
         raise RejectedBatchError(
             ErrorCode.unsupported_compression_type,
             f"Produce requests of version {options.produce_version} may not use ZStandard",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _MAX_CACHED_BATCHES = 5
+"""Number of a producer's latest batches whose duplicates are detected, as in Kafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,8 @@ _LOG = logging.getLogger(__name__)
 _NAME = "kafkaprod-broker"
 _RUN_ID = re.compile(rb"run_id:(\w+)")
 _REPLICATION_ID = re.compile(rb"master_replid:(\w+)")
-_CLAIM_S = 0.02
+_CLAIM_INTERVAL_S = 0.02
+"""Seconds between two attempts to claim the data."""
 OWNER_FIELD = '["owner"]'
 """Journal field that contains the name of the broker that last used the journal."""
 WAITS_FIELD = '["waits"]'
@@ -119,7 +120,7 @@ class RedisConnection:
             except ClaimError as error:
                 if time.monotonic() > deadline:
                     raise ConfigError(str(error), hint=error.hint) from error
-                time.sleep(_CLAIM_S)
+                time.sleep(_CLAIM_INTERVAL_S)
             else:
                 break
         self._is_failing = False

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _WAIT_MS = 100
 """Timeout in milliseconds of each WAIT, which is repeated until the replicas have the data."""
-_STOP_S = 5.0
+_STOP_TIMEOUT_S = 5.0
+"""Seconds to wait for the thread to end."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,7 +92,7 @@ class RedisReplicas:
             self._is_stopping = True
             self._changed.notify()
         if self._thread is not None:
-            self._thread.join(_STOP_S)
+            self._thread.join(_STOP_TIMEOUT_S)
         self._connection.close()
 
     def _run(self) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 INDEX_ENTRY_BYTES = 8
 MAX_RELATIVE = 2**31 - 1
+"""Largest offset and position relative to a segment's base that an index entry can store."""
 
 
 class LogSegment:

@@ -30,6 +30,7 @@ _HINT = (
 )
 TIMEOUT_S = 10.0
 _STALLED_S = 30.0
+"""Seconds without a record after which the consumer is considered stalled."""
 BATCH = 10_000
 
 

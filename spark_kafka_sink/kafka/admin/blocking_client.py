@@ -45,6 +45,7 @@ _MAX_CACHED_COORDINATORS = 10_000
 MAX_IN_FLIGHT = 100
 """Maximum requests in flight to a broker, which processes the requests of a connection in order."""
 _LONG_THROTTLE_S = 1.0
+"""Seconds of throttling from which an error about a timeout mentions it."""
 _QUOTA_HINT = (
     "The brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
     "client.id: raise it, write less at a time, or raise kafka.max.block.ms."

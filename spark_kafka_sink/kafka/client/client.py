@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _IDLE_WAIT_S = 1.0
+"""Longest wait for the network between tasks, in seconds."""
 _DEAD = "the sender thread has died"
 _DEAD_HINT = "Run the write again; the log of the worker process might contain the reason."
 THREAD_CHECK_S = 0.2

@@ -43,7 +43,7 @@ _LEADERLESS_LOG_S = 5.0
 """Seconds after which a missing leader is logged; an election takes less time."""
 _MAX_REUSE_AGE_S = 1.0
 """Maximum age in seconds of topic metadata that the next session can reuse."""
-_MAX_LISTED = 10
+_MAX_LISTED_PARTITIONS = 10
 _BOOTSTRAP_OUTAGE = "bootstrap servers"
 """Name of an outage. No topic can have this name."""
 
@@ -353,8 +353,8 @@ def is_fatal(cluster: ClusterSnapshot, topic: str) -> bool:
 
 
 def _first_few(partitions: list[int]) -> str:
-    named = ", ".join(str(partition) for partition in partitions[:_MAX_LISTED])
-    return named if len(partitions) <= _MAX_LISTED else f"{named}, ..."
+    named = ", ".join(str(partition) for partition in partitions[:_MAX_LISTED_PARTITIONS])
+    return named if len(partitions) <= _MAX_LISTED_PARTITIONS else f"{named}, ..."
 
 
 def _split(server: str) -> tuple[str, int]:

@@ -58,9 +58,10 @@ BATCH_BYTES: Final = 512 * 1024
 
 This is half of the default value of max.message.bytes.
 """
-_ALL: Final = -1
-_TIMEOUT_MS: Final = 60_000
+_ACKS_ALL: Final = -1
+_TRANSACTION_TIMEOUT_MS: Final = 60_000
 _ABORT_TIMEOUT_S: Final = 5.0
+"""Seconds of trying to abort; afterwards, the next InitProducerId aborts the transaction."""
 _UNKNOWN_TOPIC_RETRY_S: Final = 30.0
 """Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
 _FENCED = error_codes.FENCED | {ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_txn_state}
@@ -109,7 +110,7 @@ class ProduceHandler(LeaderHandler[int]):
     client: BlockingClient
     batch: Sequence[Buffer]
     producer: TransactionalProducer | None = None
-    acks: int = _ALL
+    acks: int = _ACKS_ALL
     unknown_topic_retry_s: float = _UNKNOWN_TOPIC_RETRY_S
     api = ApiKey.PRODUCE
     retriable_codes = LeaderHandler.retriable_codes | error_codes.COORDINATOR_ERRORS
@@ -169,7 +170,7 @@ class TransactionalAppender:
     """Sends the requests; the caller closes it."""
     admin: TransactionAdmin
     """The transaction administration, on the same client."""
-    timeout_ms: int = _TIMEOUT_MS
+    timeout_ms: int = _TRANSACTION_TIMEOUT_MS
     """transaction.timeout.ms of the producers."""
     _sequences: dict[tuple[int, int, TopicPartition], int] = field(default_factory=dict, init=False)
     """Next sequence number by producer id, epoch and partition; needed because V1 does not bump the

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 _FETCH_BYTES = 4 << 20
+"""Maximum size of a response in bytes, if its first batch is not larger."""
 NO_LEADER_EPOCH = -1
 _UNKNOWN_TOPIC_RETRY_S = 0.3
 """Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""

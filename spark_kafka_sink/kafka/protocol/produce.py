@@ -41,9 +41,12 @@ if TYPE_CHECKING:
 TopicKey: TypeAlias = str | UUID
 """A topic's name or, since version 13, its id."""
 
-_STARTS_FROM: Final = 5
-_ERRORS_FROM: Final = 8
-_FLEXIBLE: Final = 9
+_LOG_START_VERSION: Final = 5
+"""First version whose responses have the log start offset."""
+_RECORD_ERRORS_VERSION: Final = 8
+"""First version whose responses have the errors of records."""
+_FLEXIBLE_VERSION: Final = 9
+"""First version with compact lengths and tagged fields."""
 _CORRELATION_ID: Final = 4
 """Size in bytes of the correlation id, which precedes the header's tags or the body."""
 _NO_TIME: Final = -1
@@ -68,7 +71,7 @@ class _WireReaders(NamedTuple):
 
 @cache
 def _framing(version: int) -> _WireReaders:
-    flexible = version >= _FLEXIBLE
+    flexible = version >= _FLEXIBLE_VERSION
     length_of = codec.compact_length if flexible else codec.string_length
     name = codec.sized_reader(length_of, text=True, nullable=False)
     return _WireReaders(
@@ -137,7 +140,7 @@ def _read_request(version: int, frame: memoryview, position: int) -> Any | None:
 
 @cache
 def _request_layout(version: int) -> _RequestLayout:
-    if version < _FLEXIBLE:
+    if version < _FLEXIBLE_VERSION:
         return _RequestLayout(struct.Struct(">hhii"), -1, 1, struct.Struct(">ii"))
     # Compact lengths are one higher, so that 0 means null.
     return _RequestLayout(struct.Struct(">BhiB"), 0, 1 + 1, struct.Struct(">Bi"))
@@ -191,7 +194,7 @@ def produce_body(
 
     `acks` is -1 for all.
     """
-    flexible = version >= _FLEXIBLE
+    flexible = version >= _FLEXIBLE_VERSION
     framing = bytearray(_string(transactional_id, flexible=flexible))
     framing += _ACKS_TIMEOUT.pack(acks, timeout_ms)
     framing += _length(len(topics), flexible=flexible)
@@ -210,7 +213,7 @@ def produce_body(
 
 def _topic_key(version: int, name: str | None, topic_id: UUID | None) -> bytes:
     if version < PRODUCE_WITH_TOPIC_IDS:
-        return _string(name, flexible=version >= _FLEXIBLE)
+        return _string(name, flexible=version >= _FLEXIBLE_VERSION)
     if topic_id is None:
         raise ProtocolError(f"Produce {version} requires the topic id", topic=name)
     return topic_id.bytes
@@ -351,11 +354,11 @@ def _read_plain(version: int, frame: memoryview) -> ProduceResponse | None:
 
 @cache
 def _response_layout(version: int) -> _ResponseLayout:
-    if version >= _FLEXIBLE:
+    if version >= _FLEXIBLE_VERSION:
         plain_tail = b"\x01\0\0"  # no record errors, no message, empty tags
     else:
-        plain_tail = b"" if version < _ERRORS_FROM else b"\0\0\0\0\xff\xff"
-    start = "" if version < _STARTS_FROM else "8x"
+        plain_tail = b"" if version < _RECORD_ERRORS_VERSION else b"\0\0\0\0\xff\xff"
+    start = "" if version < _LOG_START_VERSION else "8x"
     return _ResponseLayout(struct.Struct(f">ihqq{start}{len(plain_tail)}s"), plain_tail)
 
 
@@ -363,7 +366,7 @@ def try_write_produce_response(version: int, values: FieldValues) -> bytes | Non
     """Write a plain response's body. Return None if the response is not plain."""
     if values.get("node_endpoints"):
         return None
-    flexible = version >= _FLEXIBLE
+    flexible = version >= _FLEXIBLE_VERSION
     plain_tail, tags = _response_layout(version).plain_tail, _framing(version).tags
     body = bytearray(_length(len(values["responses"]), flexible=flexible))
     for topic in values["responses"]:
@@ -395,6 +398,6 @@ def _partition(version: int, partition: FieldValues) -> bytes:
     data = _PARTITION.pack(
         partition["index"], partition["error_code"], partition["base_offset"], time
     )
-    if version >= _STARTS_FROM:
+    if version >= _LOG_START_VERSION:
         data += _START.pack(partition.get("log_start_offset", -1))
     return data

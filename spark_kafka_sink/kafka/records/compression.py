@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 _JAVA_LZ4_DEFAULT_LEVEL = 9
 _ZSTD_DEFAULT_LEVEL = 3
 _GZIP_WINDOW = 31
+"""Argument of zlib for the largest window, in the format of gzip."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _LZ4_FLAGS_OFFSET = 4
 _LZ4_INDEPENDENT = 0x20
+"""Bit of the flags that is set if the blocks of a frame do not refer to each other."""
 _ZSTD_STEP = 4096
 """Maximum compressed bytes passed to the decompressor at once, which expand to at most 128 MiB."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
-_XERIAL_BLOCK = 32 * 1024
+_XERIAL_BLOCK_BYTES = 32 * 1024
+"""Uncompressed size of a block in bytes."""
 _INT32 = struct.Struct(">i")
 
 _per_thread = local()
@@ -100,8 +103,8 @@ def _snappy(data: Buffer, level: int | None) -> bytes:  # noqa: ARG001 - snappy 
 
     view = memoryview(data)
     framed = bytearray(_XERIAL_HEADER)
-    for start in range(0, len(view), _XERIAL_BLOCK):
-        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK]))
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(view[start : start + _XERIAL_BLOCK_BYTES]))
         framed += _INT32.pack(len(block)) + block
     return bytes(framed)
 

@@ -21,7 +21,7 @@ ABORT: Final = 0
 _COMMIT: Final = 1
 
 _TRANSACTIONAL_CONTROL = 0x30
-_VERSION = 0
+_MARKER_VERSION = 0
 _NO_COORDINATOR_EPOCH = -1
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
@@ -45,8 +45,8 @@ class EndTransactionMarker:
 
 def encode_control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
     """Return the control batch for a marker; `now_ms` is the time in milliseconds since 1970."""
-    key = _KEY.pack(_VERSION, _COMMIT if marker.is_commit else ABORT)
-    value = _VALUE.pack(_VERSION, marker.coordinator_epoch)
+    key = _KEY.pack(_MARKER_VERSION, _COMMIT if marker.is_commit else ABORT)
+    value = _VALUE.pack(_MARKER_VERSION, marker.coordinator_epoch)
     record = b"".join((_BEFORE_KEY, key, _BEFORE_VALUE, value, _NO_HEADERS))
     header = BatchHeader(
         attributes=_TRANSACTIONAL_CONTROL,

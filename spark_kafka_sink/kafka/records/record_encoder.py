@@ -38,7 +38,7 @@ _ATTRIBUTES = b"\x00"
 _NO_DELAY = _ATTRIBUTES + varint(0)
 """Attributes and timestamp delta of a record that has the base timestamp of its batch."""
 _NO_HEADERS = varint(0)
-_MAX_TIMESTAMP_SIZE = 10
+_MAX_TIMESTAMP_BYTES = 10
 
 
 def encode_records(
@@ -138,7 +138,7 @@ def size_bounds(columns: Columns) -> NDArray[np.int64]:
     if not len(columns):
         return np.zeros(0, np.int64)
     overhead = len(_ATTRIBUTES) + _MAX_OFFSET_DELTA_SIZE
-    overhead += 1 if columns.timestamps is None else _MAX_TIMESTAMP_SIZE
+    overhead += 1 if columns.timestamps is None else _MAX_TIMESTAMP_BYTES
     overhead += len(_NO_HEADERS) if columns.headers is None else 0
     fields = []
     for column in (columns.key, columns.value):

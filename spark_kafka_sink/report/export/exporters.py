@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("spark_kafka_sink")
 TIMEOUT_S = 30.0
+"""Time limit of an export in seconds."""
 
 
 class Exporter(Protocol):

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 
-_NONE = -1
+_NO_INDEX = -1
+"""The index of a topic that is null or removed."""
 MAX_GATHERED_BYTES = MAX_CHUNK_BYTES
 """Maximum total size of the Arrow batches that are concatenated, in bytes."""
 _SLOW_AFTER_S = 0.05
@@ -157,9 +158,9 @@ def read_topics(
     The index is None if there is at most one topic.
     """
     encoded = read_bytes(column).dictionary_encode()
-    numbers = np.asarray(encoded.indices.fill_null(_NONE)).astype(np.int32, copy=False)
+    numbers = np.asarray(encoded.indices.fill_null(_NO_INDEX)).astype(np.int32, copy=False)
     checks.reject(
-        np.flatnonzero(numbers == _NONE),
+        np.flatnonzero(numbers == _NO_INDEX),
         RowError.NULL_TOPIC,
         "null topic present in the data, first in",
         "filter such rows out, or set the option topic, which replaces the column `topic`",
@@ -193,7 +194,7 @@ def _renumber_without(wrong: list[int], count: int) -> NDArray[np.int32]:
     """
     kept = np.ones(count + 1, np.bool_)
     kept[[*wrong, count]] = False
-    return np.where(kept, np.cumsum(kept) - 1, _NONE).astype(np.int32)
+    return np.where(kept, np.cumsum(kept) - 1, _NO_INDEX).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)

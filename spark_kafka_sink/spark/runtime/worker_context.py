@@ -16,7 +16,7 @@ from spark_kafka_sink.spark.runtime.spark_releases import ARROW_BATCH_BYTES
 
 _DEFAULTS = {ARROW_BYTES: ARROW_BATCH_BYTES, ARROW_RECORDS: 10_000}
 """The default values in Spark."""
-_UNLIMITED = 2**31 - 1
+_UNLIMITED_RECORDS = 2**31 - 1
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
@@ -82,7 +82,7 @@ def arrow_batch_limits(columns: int) -> tuple[tuple[str, str], ...]:
         for name, default in _DEFAULTS.items()
     }
     if sizes[ARROW_RECORDS] <= 0:
-        sizes[ARROW_RECORDS] = _UNLIMITED
+        sizes[ARROW_RECORDS] = _UNLIMITED_RECORDS
     numbers = {**sizes, ARROW_COLUMNS: columns}
     return tuple((name, str(number)) for name, number in sorted(numbers.items()))
 

@@ -49,7 +49,7 @@ _MISSING: Final = {
 }
 """Start of the error message and hint for a required column that is missing."""
 _LOG = logging.getLogger(__name__)
-_NAMES = 10
+_MAX_LISTED_NAMES = 10
 _TYPE_LENGTH = 100
 """Maximum number of columns, and maximum length of a type, in an error message."""
 
@@ -296,8 +296,8 @@ def _is_headers(data_type: types.DataType) -> bool:
 
 
 def _names(schema: types.StructType) -> str:
-    shown = ", ".join(f"`{name}`" for name in schema.names[:_NAMES])
-    others = len(schema.names) - _NAMES
+    shown = ", ".join(f"`{name}`" for name in schema.names[:_MAX_LISTED_NAMES])
+    others = len(schema.names) - _MAX_LISTED_NAMES
     return f"{shown} and {others} more" if others > 0 else shown or "no columns"
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema, RegisteredSchema
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
-_MAX_CACHED: Final = 64
+_MAX_CACHED_ROLES: Final = 64
 _NO_ID: Final = b"\0\0\0\0\0"
 """Placeholder for the schema id in a dry run, which registers nothing."""
 SAME_RUN: Final = (0, 0)
@@ -98,7 +98,7 @@ def with_schemas(
         with _lock:
             _CACHED_ROLES.pop(key, None)
             _CACHED_ROLES[key] = _CachedRoles(completed, start.latest)
-            while len(_CACHED_ROLES) > _MAX_CACHED:
+            while len(_CACHED_ROLES) > _MAX_CACHED_ROLES:
                 del _CACHED_ROLES[next(iter(_CACHED_ROLES))]
     return completed
 

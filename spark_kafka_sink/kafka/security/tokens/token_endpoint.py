@@ -58,7 +58,7 @@ _DEPTH = 3
 """Maximum number of nested encodings, such as base64 of percent-encoded text."""
 _MAX_RESPONSE_BYTES = 1_000_000
 """Maximum size of a response in bytes, as in Java's HttpJwtRetriever."""
-_CHUNK = 16 * 1024
+_CHUNK_BYTES = 16 * 1024
 CONTEXTS = ContextCache()
 """TLS contexts for connections to issuers, shared by the process. Connections to brokers do not use
 these contexts, because urllib3 modifies them.
@@ -195,7 +195,7 @@ def read_body(response: Response) -> bytes:
         TooLargeError: the body has more than `_MAX_RESPONSE_BYTES` bytes.
     """
     body = bytearray()
-    for chunk in response.iter_content(_CHUNK):
+    for chunk in response.iter_content(_CHUNK_BYTES):
         body += cast("bytes", chunk)
         if len(body) > _MAX_RESPONSE_BYTES:
             raise TooLargeError
