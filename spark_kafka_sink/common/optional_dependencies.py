@@ -133,8 +133,8 @@ def install_command(extra: str) -> str:
 def missing_pyspark_error() -> ModuleNotFoundError:
     """Return the error to raise if PySpark is missing."""
     return ModuleNotFoundError(
-        "this part of spark_kafka_sink needs PySpark, which is not installed in this Python: "
-        f"run {install_command('spark')}, or start it with your Spark's spark-submit or pyspark",
+        "this part of spark_kafka_sink needs PySpark, which is not installed in this Python: run "
+        f"{install_command('spark')}, or start it with your Spark's spark-submit or pyspark",
         name="pyspark",
     )
 

@@ -190,8 +190,8 @@ def _zone_info(zone: str) -> ZoneInfo:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ConfigError(
             f"the session time zone {zone!r} is unknown on this host",
-            hint="Install the Python package tzdata on all hosts, or set "
-            f"{ZONE_SETTING} to UTC or an offset such as +01:00.",
+            hint=f"Install the Python package tzdata on all hosts, or set {ZONE_SETTING} to UTC or "
+            "an offset such as +01:00.",
         ) from None
 
 

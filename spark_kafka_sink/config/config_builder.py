@@ -239,8 +239,8 @@ def _dead_letters(values: Mapping[str, Any]) -> DeadLetterPolicy:
         option_parser.check_topic("errors.deadletterqueue.topic.name", policy.dead_letter_topic)
         if policy.dead_letter_topic == values["topic"]:
             raise ConfigError(
-                f"option errors.deadletterqueue.topic.name is {policy.dead_letter_topic}, which "
-                "is also option topic",
+                f"option errors.deadletterqueue.topic.name is {policy.dead_letter_topic}, which is "
+                "also option topic",
                 hint="Use a separate topic for dead letters. In the same topic, consumers would "
                 "read dead letters as ordinary records, or as tombstones if they have no value.",
             )

@@ -68,8 +68,8 @@ class DeadLetterPolicy:
         topic = values["errors.deadletterqueue.topic.name"] or None
         if topic is not None and values["errors.tolerance"] is Tolerance.NONE:
             raise ConfigError(
-                "errors.deadletterqueue.topic.name is set, but errors.tolerance is none: the "
-                "dead letter topic would never be used",
+                "errors.deadletterqueue.topic.name is set, but errors.tolerance is none: the dead "
+                "letter topic would never be used",
                 hint='Add .option("errors.tolerance", "all").',
             )
         return cls(**option_definition.fields_of(cls, values), dead_letter_topic=topic)

@@ -253,7 +253,9 @@ def _part(values: Mapping[str, Any], user_options: Mapping[str, str], part: str)
     )
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ConfigError(f"option {part}.fields contains {shown(twice)} twice")
+        raise ConfigError(
+            f"option {part}.fields contains {shown(twice)} twice", hint="Remove one of them."
+        )
     return PartFormat(
         part=part,
         format=values[f"{part}.format"],
@@ -278,8 +280,8 @@ def _check_schema_options(part: PartFormat, user_options: Mapping[str, str]) -> 
     without_schema = {Format.RAW, Format.JSON}
     if options and part.format in without_schema:
         raise ConfigError(
-            f"option {options[0]} is set, but {part.part}.format is {part.format.value}, which "
-            "has no schema",
+            f"option {options[0]} is set, but {part.part}.format is {part.format.value}, which has "
+            "no schema",
             hint=f"Remove it, or set {part.part}.format to one of: "
             f"{', '.join(name for name in Format if name not in without_schema)}.",
         )

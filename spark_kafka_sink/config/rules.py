@@ -49,8 +49,8 @@ def _idempotence(values: OptionValues, set_options: frozenset[str]) -> Changes:
     if values[IN_FLIGHT] > _MAX_IN_FLIGHT_IDEMPOTENT:
         # Java also checks this if idempotence is not set, even if the value of acks disables it.
         raise ConfigError(
-            f"option kafka.{IN_FLIGHT} is {values[IN_FLIGHT]}, above "
-            f"{_MAX_IN_FLIGHT_IDEMPOTENT}, the maximum for an idempotent producer",
+            f"option kafka.{IN_FLIGHT} is {values[IN_FLIGHT]}, above {_MAX_IN_FLIGHT_IDEMPOTENT}, "
+            "the maximum for an idempotent producer",
             hint=f"Lower it, or set kafka.{_IDEMPOTENCE}=false, which allows duplicates and "
             "reordering.",
         )

@@ -291,8 +291,8 @@ def _check_choice(
     if by_id and len(parts) > 1:
         raise ConfigError(
             "option use.schema.id is set, but key and value both use the registry",
-            hint="The id applies only to the key or to the value. For the other part, set a "
-            "format without -confluent and its schema (key.schema or value.schema), or set "
+            hint="The id applies only to the key or to the value. For the other part, set a format "
+            "without -confluent and its schema (key.schema or value.schema), or set "
             "use.latest.version=true for both.",
         )
     if (use_latest or by_id) and values["auto.register.schemas"]:
@@ -375,9 +375,10 @@ def _bearer(values: Mapping[str, Any], user_options: Mapping[str, str]) -> Beare
 
 
 def _missing(option: str) -> ConfigError:
+    value = '"env:NAME"), or file:PATH.' if option in REGISTRY_SECRETS else "...)."
     return ConfigError(
         f"option {option} is required by bearer.auth.credentials.source",
-        hint=f'Add .option("{option}", ...); env:NAME and file:PATH keep secrets out of options.',
+        hint=f'Add .option("{option}", {value}',
     )
 
 

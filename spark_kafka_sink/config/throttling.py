@@ -158,8 +158,8 @@ def _rate(values: Mapping[str, Any], name: str) -> float:
     if job and not tasks:
         raise ConfigError(
             f"option rateLimit.job.{name} requires rateLimit.job.tasks",
-            hint="Set it to the number of tasks that run at the same time: the cores of the "
-            "job, or the partitions of the DataFrame if there are fewer.",
+            hint="Set it to the number of tasks that run at the same time: the cores of the job, "
+            "or the partitions of the DataFrame if there are fewer.",
         )
     rates = [rate for rate in (own, job / tasks if job else 0) if rate]
     return float(min(rates, default=0.0))

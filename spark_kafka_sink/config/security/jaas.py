@@ -166,8 +166,8 @@ def _reject_assertions(values: SecurityValues) -> None:
     option = "sasl.oauthbearer.jwt.retriever.class"
     if known_class(values.text(option) or "", _ASSERTIONS) is not None:
         raise ConfigError(
-            f"option {values.name(option)} requires client assertions (jwt-bearer), which are "
-            "not supported",
+            f"option {values.name(option)} requires client assertions (jwt-bearer), which are not "
+            "supported",
             hint="Use kafka.sasl.oauthbearer.client.credentials.client.id and .secret, or a token "
             "in a file, which is read at each login: "
             "kafka.sasl.oauthbearer.token.endpoint.url=file:///path.",

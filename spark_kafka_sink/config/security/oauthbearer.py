@@ -155,7 +155,9 @@ def _number(options: JaasOptions, name: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ConfigError(f"{options.name(name)} is not a number")
+        raise ConfigError(
+            f"{options.name(name)} is not a number", hint="Set it to a number, such as 3600."
+        )
     return number
 
 
@@ -261,7 +263,7 @@ def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas
         raise ConfigError(
             f"option {values.name(_URL)} is set, which requires {values.name(option)}",
             hint=f"Set it, or {options.name(jaas[0])}; use env:NAME or file:PATH to keep the value "
-            f"out of the options.",
+            "out of the options.",
         )
     return named_secret
 

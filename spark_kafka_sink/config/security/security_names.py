@@ -80,8 +80,8 @@ REJECTED_SECURITY_KEYS: Mapping[str, str] = {
     "oauthbearer_token_refresh_cb": _C_ONLY,
     "sasl.oauthbearer.config": _UNSECURED,
     "sasl.oauthbearer.metadata.authentication.type": (
-        "tokens of a cloud metadata service cannot be fetched; write the token to a file and "
-        "set kafka.sasl.oauthbearer.token.endpoint.url=file:///path"
+        "tokens of a cloud metadata service cannot be fetched; write the token to a file and set "
+        "kafka.sasl.oauthbearer.token.endpoint.url=file:///path"
     ),
     "ssl.certificate.verify_cb": _C_ONLY,
     "ssl.crl.location": "certificate revocation lists are not supported, and ignoring them "
@@ -110,8 +110,8 @@ _PEM_OPTIONS = frozenset(
     }
 )
 _PLACEMENT_HINTS = {
-    SecretKind.PRIVATE_KEY: "Set a private key with kafka.ssl.keystore.key; options that "
-    "end with location take the path of a file.",
+    SecretKind.PRIVATE_KEY: "Set a private key with kafka.ssl.keystore.key; options that end with "
+    "location take the path of a file.",
     SecretKind.PEM: "Set trusted certificates with kafka.ssl.truststore.certificates, and the "
     "client's certificate with kafka.ssl.keystore.certificate.chain; options that end with "
     "location take the path of a file.",

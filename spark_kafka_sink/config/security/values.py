@@ -101,7 +101,7 @@ class SecurityValues:
         if scheme[1].lower() != "file":
             raise ConfigError(
                 f"option {self.name(option)} refers to a file on {scheme[1]}:, which OpenSSL "
-                f"cannot read",
+                "cannot read",
                 hint="Use a local path, or distribute the file with spark.files and use its file "
                 "name only.",
             )

@@ -112,7 +112,7 @@ def _compile(schema: AvroSchema, column: ColumnType) -> CellWriter:
     for name in schema.records:
         if not any(name in (full, full.rpartition(".")[2]) for full in compiler.written_records):
             raise ConfigError(
-                f"value.schema.name (for the key, key.schema.name) has no effect: no column is "
+                "value.schema.name (for the key, key.schema.name) has no effect: no column is "
                 f"written to a union with the record {name!r}",
                 hint="Add the column, or remove the name.",
             )

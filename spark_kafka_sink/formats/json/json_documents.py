@@ -9,6 +9,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.common.text import shown
 
+_HINT: Final = "Correct the schema."
 _DRAFTS: Final = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
 """Drafts that are tried in this order if a schema declares none or is not valid in its draft. The
 keywords and references of one draft are invalid or unknown in the others.
@@ -24,11 +25,11 @@ def load_document(text: str) -> Any:
     try:
         schema = json.loads(text)
     except ValueError as error:
-        raise ConfigError(f"the JSON Schema is not JSON: {error}") from None
+        raise ConfigError(f"the JSON Schema is not JSON: {error}", hint=_HINT) from None
     if not isinstance(schema, dict | bool):
-        raise ConfigError("the JSON Schema is not an object, true or false")
+        raise ConfigError("the JSON Schema is not an object, true or false", hint=_HINT)
     if isinstance(schema, dict) and not isinstance(schema.get("$schema", ""), str):
-        raise ConfigError("the JSON Schema has a `$schema` that is not a text")
+        raise ConfigError("the JSON Schema has a `$schema` that is not a text", hint=_HINT)
     return schema
 
 
@@ -78,7 +79,9 @@ def invalid_document_error(which: str, error: Any) -> ConfigError:
     """Return the error for a schema that jsonschema rejects: its innermost reason and place."""
     while error.context:
         error = max(error.context, key=lambda inner: len(inner.absolute_path))
-    return ConfigError(f"{which} is invalid at {error.json_path}: {shown(error.message)}")
+    return ConfigError(
+        f"{which} is invalid at {error.json_path}: {shown(error.message)}", hint=_HINT
+    )
 
 
 def _embedded(specification: Any, schema: Any) -> list[Any]:

@@ -203,8 +203,8 @@ def _match_required(_validator: Validator, names: Any, context: MatchContext, _s
     for name in names:
         if name not in numbers:
             raise ColumnError(
-                f"the JSON Schema requires the field `{field_path(column.path, name)}`, which "
-                "the DataFrame does not have",
+                f"the JSON Schema requires the field `{field_path(column.path, name)}`, which the "
+                "DataFrame does not have",
                 hint=missing_hint(
                     name, column, "Add the column, or remove its name from `required`."
                 ),

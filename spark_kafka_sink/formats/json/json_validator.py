@@ -112,7 +112,10 @@ def _follow_reference(
         ConfigError: the reference is not a text, or leads to an invalid schema.
     """
     if not isinstance(ref, str):
-        raise ConfigError(f"the JSON Schema has the reference {ref!r}, which is not a text")
+        raise ConfigError(
+            f"the JSON Schema has the reference {ref!r}, which is not a text",
+            hint='Change it to a text such as "#/definitions/name".',
+        )
     resolver = validator._resolver  # noqa: SLF001
     name, *fragment = ref.split("#", 1)
     base = resolver._base_uri  # noqa: SLF001

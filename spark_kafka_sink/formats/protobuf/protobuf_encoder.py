@@ -125,8 +125,8 @@ class _Compiler:
         for field in known.values():
             if field.is_required:
                 raise ColumnError(
-                    f"the required field `{field_path(column.path, field.name)}` of "
-                    f"{message.name} has no column",
+                    f"the required field `{field_path(column.path, field.name)}` of {message.name} "
+                    "has no column",
                     hint="Add the column, or make the field optional.",
                 )
         fields.sort(key=lambda field: field[0])

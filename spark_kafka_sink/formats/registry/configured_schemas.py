@@ -17,6 +17,7 @@ from spark_kafka_sink.config.formats import Format, PartFormat
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema, without_comments
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema, derive_schema
 
+_JSON_SCHEMA: Final = "A JSON Schema of a record is a JSON object with type object."
 _PLACE: Final = "The file must be on the driver, or at a URI that pyarrow.fs supports."
 
 
@@ -88,9 +89,9 @@ def _record_name(part: PartFormat, text: str, message: str | None) -> str:
     try:
         schema: Any = json.loads(text)
     except ValueError as error:
-        raise ConfigError(f"option {option} is not JSON: {error}") from None
+        raise ConfigError(f"option {option} is not JSON: {error}", hint=_JSON_SCHEMA) from None
     if not isinstance(schema, dict):
-        raise ConfigError(f"option {option} is not the schema of a record")
+        raise ConfigError(f"option {option} is not the schema of a record", hint=_JSON_SCHEMA)
     title, name = str(schema.get("title") or ""), part.full_name
     if name is not None and title not in ("", name):
         raise ConfigError(

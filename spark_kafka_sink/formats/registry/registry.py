@@ -318,8 +318,8 @@ def _reject_rules(schema: Any, source: str) -> None:
     names = [f"{rule.name} ({rule.type})" for rule in all_rules if not rule.disabled]
     if names:
         raise SchemaRegistryError(
-            f"the schema {source} has rules, which the sink does not execute: "
-            f"{', '.join(names)}. Encrypted fields would be written in clear",
+            f"the schema {source} has rules, which the sink does not execute: {', '.join(names)}. "
+            "Encrypted fields would be written in clear",
             hint="Write with a client that executes rules, or use a schema without them.",
         )
 

@@ -1,6 +1,7 @@
 """Requests to a schema registry through Confluent's client, with errors that say what to do.
 
-The client repeats failed requests and caches responses; see `registry_client_settings`.
+Retries, backoff and caches are those of the client, which `registry_client_settings` configures.
+Here, each error that it raises in the end gets a hint.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ _HINTS: Final = {
     "auto.register.schemas=false.",
     _INVALID: "The registry rejects the schema: correct it, or value.schema.name.",
 }
+"""Hints by the registry's error code or HTTP status, for requests that the client gives up."""
 
 
 class RegistryRequests:
-    """Sends requests to a schema registry.
+    """Sends requests to a schema registry; Confluent's client retries them and caches responses.
 
     Args:
         config: address, login and TLS.

@@ -52,7 +52,7 @@ class RegisteredSchema:
             raise SchemaRegistryError(
                 f"the schema registry returns no GUID for the schema of subject {self.subject}, "
                 "which HeaderSchemaIdSerializer needs",
-                hint="Use a registry with GUIDs (Confluent Platform 8.0) without use.schema.id, "
-                "or the default PrefixSchemaIdSerializer.",
+                hint="Use a registry with GUIDs (Confluent Platform 8.0) without use.schema.id, or "
+                "the default PrefixSchemaIdSerializer.",
             )
         return _MAGIC_GUID + self.guid

@@ -29,8 +29,8 @@ def subject_of(
     strategy = config.part(part.part).strategy
     if topic is None and strategy is not SubjectStrategy.RECORD_NAME:
         raise ConfigError(
-            f"option {part.part}.subject.name.strategy is {strategy.value}, which needs the "
-            "option topic: topics of a column are not known before the tasks run",
+            f"option {part.part}.subject.name.strategy is {strategy.value}, which needs the option "
+            "topic: topics of a column are not known before the tasks run",
             hint='Add .option("topic", ...), or use RecordNameStrategy.',
         )
     named = (part.full_name or part.record_name).partition(",")[0]

@@ -199,7 +199,10 @@ def reveal_text(secret: Secret) -> str:
     """
     text = utf8_text(secret)
     if not text:
-        raise ConfigError(f"option {secret.option} is empty")
+        raise ConfigError(
+            f"option {secret.option} is empty",
+            hint="Set it, or write the text into the variable or file to which it refers.",
+        )
     return text
 
 
@@ -216,7 +219,10 @@ def utf8_text(secret: Secret) -> str:
     except UnicodeEncodeError:
         # An environment variable contains bytes that are not UTF-8. The cause is suppressed,
         # because it contains the secret.
-        raise ConfigError(f"option {secret.option} is not UTF-8") from None
+        raise ConfigError(
+            f"option {secret.option} is not UTF-8",
+            hint="Set the environment variable to UTF-8 text, or use file:PATH.",
+        ) from None
     if text.endswith(("\n", "\r")):
         how = "ends with a line break" if secret.file is None else _line_breaks_in(secret.file)
         raise ConfigError(

@@ -42,7 +42,8 @@ def exchange_for(config: security_config.SaslConfig, host: str) -> SaslExchange:
     except ImportError as error:
         raise ConfigError(
             f"a library of the SASL mechanism {config.mechanism.value} cannot be loaded on "
-            f"{socket.gethostname()}: {error}"
+            f"{socket.gethostname()}: {error}",
+            hint="Install what the error names on this host.",
         ) from error
 
 
@@ -83,7 +84,8 @@ def _without_nul(secret: Secret) -> bytes:
     text = reveal_text(secret)
     if "\0" in text:
         raise ConfigError(
-            f"option {secret.option} contains a NUL character, which PLAIN cannot send"
+            f"option {secret.option} contains a NUL character, which PLAIN cannot send",
+            hint="Remove the character.",
         )
     return text.encode()
 

@@ -82,8 +82,8 @@ def _first_token(login: KerberosLogin, host: str) -> tuple[gssapi.SecurityContex
         return context, context.step() or b""
     except GSSError as error:
         raise AuthenticationError(
-            f"no Kerberos ticket for {login.service_name}/{host} with "
-            f"{_ticket_source(login)}: {_describe_error(error)}",
+            f"no Kerberos ticket for {login.service_name}/{host} with {_ticket_source(login)}: "
+            f"{_describe_error(error)}",
             hint="Check kinit and klist on this host, krb5.conf, the principal and "
             "kafka.sasl.kerberos.service.name.",
         ) from error

@@ -141,8 +141,8 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
     nonce = match["nonce"]
     if not nonce.startswith(client_nonce) or nonce == client_nonce:
         raise AuthenticationError(
-            f"the broker's {mechanism} nonce does not start with the client's nonce: the "
-            "challenge is for a different login"
+            f"the broker's {mechanism} nonce does not start with the client's nonce: the challenge "
+            "is for a different login"
         )
     salt = _base64(match["salt"], f"{mechanism} salt")
     return ServerFirst(nonce, salt, _iterations(match["iterations"], mechanism))

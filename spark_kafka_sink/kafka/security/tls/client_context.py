@@ -200,7 +200,8 @@ def _trust(context: ssl.SSLContext, store: TrustStore | None) -> None:
         option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
         reason = getattr(error, "reason", None) or error.args[-1]  # OpenSSL's reason can be None.
         raise ConfigError(
-            f"option {option} contains a certificate that cannot be read: {reason}"
+            f"option {option} contains a certificate that cannot be read: {reason}",
+            hint="Check the certificates with openssl x509, and create this one again.",
         ) from error
 
 

@@ -36,8 +36,8 @@ _VERSION = frozenset(
 _HANDSHAKE = frozenset({"HANDSHAKE_FAILURE", "INSUFFICIENT_SECURITY", "NO_SHARED_CIPHER"})
 """Alerts that older TLS versions send for many reasons."""
 _OF_JAVA = (
-    "Java brokers send this alert if the certificate has expired, "
-    "or if their truststore lacks the certificate's authority."
+    "Java brokers send this alert if the certificate has expired, or if their truststore lacks the "
+    "certificate's authority."
 )
 _CLIENT_CERTIFICATE = {
     "UNKNOWN_CA": "The broker's truststore lacks the authority that signed the certificate.",
@@ -269,9 +269,9 @@ def _explain_rejected_certificate(
     if code in _OTHER_HOST:
         return Explanation(
             _describe_other_host(shown, broker),
-            "Connect by a name that is in the certificate: check kafka.bootstrap.servers and "
-            "the broker's advertised.listeners. An empty "
-            "kafka.ssl.endpoint.identification.algorithm disables the check.",
+            "Connect by a name that is in the certificate: check kafka.bootstrap.servers and the "
+            "broker's advertised.listeners. An empty kafka.ssl.endpoint.identification.algorithm "
+            "disables the check.",
         )
     if code in _UNKNOWN_AUTHORITY:
         return Explanation(_describe_unknown_authority(code, shown), _trust_advice(config))
@@ -313,9 +313,9 @@ def _trust_advice(config: TlsConfig) -> str:
     store = config.truststore
     if store is None:
         return (
-            "Set kafka.ssl.truststore.location to a file with the authority's certificate; "
-            "without this option, the operating system's authorities are trusted"
-            f"{system_authorities_note()}."
+            "Set kafka.ssl.truststore.location to a file with the authority's certificate; without "
+            "this option, the operating system's authorities are "
+            f"trusted{system_authorities_note()}."
         )
     option = store.certificates.option if store.certificates else "kafka.ssl.truststore.location"
     return (

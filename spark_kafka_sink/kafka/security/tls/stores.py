@@ -279,8 +279,8 @@ def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> Pr
         return serialization.load_der_private_key(key.decrypt(utf8_text(password)), None)
     except jks.JksPasswordError as error:
         raise ConfigError(
-            f"the private key {key.alias!r} in option {option} cannot be decrypted "
-            f"with {password.option}",
+            f"the private key {key.alias!r} in option {option} cannot be decrypted with "
+            f"{password.option}",
             hint="The password is wrong, or the key has a different password: set "
             "kafka.ssl.key.password.",
         ) from error
@@ -323,7 +323,10 @@ def read_store(location: str, option: str) -> bytes:
     try:
         return Path(location).read_bytes()
     except ValueError:
-        raise ConfigError(f"option {option} is not a path: it contains a NUL character") from None
+        raise ConfigError(
+            f"option {option} is not a path: it contains a NUL character",
+            hint="Remove the character.",
+        ) from None
     except OSError as error:
         # Without the cause, because it contains the location, which might be a secret.
         raise ConfigError(
@@ -462,7 +465,8 @@ def _inline_identity(store: KeyStore) -> Identity:
     if store.certificate_chain is None or store.key is None:
         raise ConfigError(
             "a keystore in options requires both kafka.ssl.keystore.certificate.chain and "
-            "kafka.ssl.keystore.key"
+            "kafka.ssl.keystore.key",
+            hint="Set both, or kafka.ssl.keystore.location.",
         )
     chain = pem_blocks(store.certificate_chain.reveal(), store.certificate_chain.option)
     key = pem_blocks(store.key.reveal(), store.key.option)
@@ -511,7 +515,10 @@ def _read(store: TrustStore, option: str) -> list[bytes]:
     if store.certificates is not None:
         return _pem_certificates(store.certificates.reveal(), option)
     if store.location is None:
-        raise ConfigError("a truststore requires kafka.ssl.truststore.location or .certificates")
+        raise ConfigError(
+            "a truststore requires kafka.ssl.truststore.location or .certificates",
+            hint="Set one of them.",
+        )
     content = read_store(store.location, option)
     match store_format(content, store.type, option):
         case StoreType.PEM:

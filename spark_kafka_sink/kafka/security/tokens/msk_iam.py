@@ -76,8 +76,8 @@ class MskIamSource:
         except (BotoCoreError, ClientError, ValueError, OSError) as error:
             raise AuthenticationError(
                 f"no AWS credentials for the login: {quoted(str(error))}",
-                hint="Check awsProfileName, awsRoleArn, and the output of "
-                "`aws sts get-caller-identity` on this host.",
+                hint="Check awsProfileName, awsRoleArn, and the output of `aws sts "
+                "get-caller-identity` on this host.",
             ) from error
         return Token(text, expires_ms)
 
