@@ -10,7 +10,12 @@ import re
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_TEXT, invalid_schema_error
+from spark_kafka_sink.formats.avro.avro_schema import (
+    DAYS,
+    RECORDS,
+    UUID_TEXT,
+    invalid_schema_error,
+)
 from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:
@@ -47,7 +52,7 @@ def default_bytes(schema: AvroSchema, field: dict[str, Any]) -> bytes:
 def _encode(schema: AvroSchema, value: Any) -> bytes:
     if schema.kind == "union":
         return _encode_union(schema, value)
-    if schema.kind in ("record", "error"):
+    if schema.kind in RECORDS:
         return b"".join(
             _encode(type_, value[name] if name in value else field["default"])
             for name, type_, field in schema.fields

@@ -94,6 +94,13 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
             hint="List one column in value.fields or key.fields, or use the schema of a record.",
         )
     (child,) = column.children
+    if spec.is_single and schema.is_record:
+        raise ColumnError(
+            f"the column `{child.name}` is not a struct, but the Avro type {schema.full_name} is a "
+            "record",
+            hint=f"List the record's columns: {child.name}.fields=..., with `{child.name}` if it "
+            "is a field; or rename the column.",
+        )
     # With a registry, clients in Java and Python write and read bytes without their length.
     is_bare = spec.format.has_registry and schema.kind == "bytes"
     write_cells = _bare_bytes(child) if is_bare else _compile(schema, child)

@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.formats.avro.avro_schema import COMPLEX, NAMED, PRIMITIVES, full_name
+from spark_kafka_sink.formats.avro.avro_schema import (
+    COMPLEX,
+    NAMED,
+    PRIMITIVES,
+    RECORDS,
+    full_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_TYPE_ATTRIBUTES: Final = ("type", "items", "values")
-"""Attributes that contain types; `type` can contain a keyword instead."""
+_INNER_TYPE: Final = {"array": "items", "map": "values"}
+"""Attributes that contain a type, by the kind of the type that has them."""
 
 
 def inline_references(schema: Any, referenced: Mapping[str, Any]) -> Any:
@@ -88,12 +94,14 @@ def _with_inner_types(node: Any, space: str, change: Callable[[Any, str], Any]) 
     """Return a type with the changed types of its branches, items, values and fields."""
     if isinstance(node, list):
         return [change(branch, space) for branch in node]
-    if not isinstance(node, dict):
+    if not isinstance(node, dict) or "type" not in node:
         return node
-    kind = node.get("type")
-    # A keyword is not changed: a referenced type can have the same name.
-    is_keyword = isinstance(kind, str) and kind in COMPLEX
-    attributes = _TYPE_ATTRIBUTES[1:] if is_keyword else _TYPE_ATTRIBUTES
-    changed = {name: change(node[name], space) for name in attributes if name in node}
-    fields = [{**field, "type": change(field["type"], space)} for field in node.get("fields", ())]
-    return {**node, **changed, **({"fields": fields} if "fields" in node else {})}
+    kind = node["type"] if isinstance(node["type"], str) else ""
+    if kind in RECORDS:
+        fields = [
+            {**field, "type": change(field["type"], space)} for field in node.get("fields", ())
+        ]
+        return {**node, "fields": fields} if fields else node
+    # Other keywords are not changed: a referenced type can have the same name.
+    attribute = _INNER_TYPE.get(kind, "type" if kind not in COMPLEX else "")
+    return {**node, attribute: change(node[attribute], space)} if attribute in node else node

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 PRIMITIVES: Final = frozenset(
     ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 )
-NAMED: Final = frozenset(("record", "error", "enum", "fixed"))
+RECORDS: Final = frozenset(("record", "error"))
+NAMED: Final = RECORDS | {"enum", "fixed"}
 COMPLEX: Final = NAMED | {"array", "map"}
 UUID_SIZE: Final = 16
 _FIELDS: Final = ("fields", list)
@@ -133,7 +134,7 @@ class AvroSchema:
     @property
     def is_record(self) -> bool:
         """True for a record, including those that Avro's protocols call errors."""
-        return self.kind in ("record", "error")
+        return self.kind in RECORDS
 
     @property
     def branches(self) -> tuple[AvroSchema, ...]:

@@ -57,6 +57,19 @@ def test_type_without_a_record_needs_one_column() -> None:
         compile_encoder(replace(spec, fields=None, column=0), type_)
 
 
+def test_schema_of_a_record_for_a_column_that_is_no_struct() -> None:
+    """The other columns, which the record needs, are not selected."""
+    spec = EncoderSpec(
+        format=Format.AVRO,
+        schema=json.dumps(record(("value", "long"), ("id", "string"))),
+        fields=(0,),
+        is_single=True,
+    )
+    with pytest.raises(ColumnError, match="`value` is not a struct") as caught:
+        compile_encoder(spec, pa.struct([("value", pa.int64())]))
+    assert "value.fields=" in str(caught.value)
+
+
 @pytest.mark.parametrize("union", [False, True])
 def test_texts_of_a_fixed_uuid(union: bool) -> None:
     uuids = ["123e4567-e89b-12d3-a456-426614174000", "123E4567-E89B-12D3-A456-42661417ABCD"]

@@ -58,6 +58,16 @@ CASES: dict[str, tuple[Any, list[Any], Any]] = {
         [named("b.City", "string"), named("c.Trip", "b.City", ["null", "b.City"])],
         {"f0": {"f0": CITY, "f1": CITY}, "f1": {"k": CITY}},
     ),
+    "attributes of other kinds of types": (
+        named(
+            "a.Main",
+            {"type": "string", "items": "City", "fields": ["x"], "values": ["City", "x"]},
+            {"type": "array", "items": "City", "values": "City"},
+            "City",
+        ),
+        [named("a.City", "string")],
+        {"f0": "x", "f1": [CITY], "f2": CITY},
+    ),
     "types named like kinds of types": (
         named(
             "a.Main",
