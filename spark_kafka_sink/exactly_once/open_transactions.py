@@ -17,7 +17,8 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     prefix_pattern,
 )
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
-from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
+from spark_kafka_sink.kafka.admin.partition_offsets import ListOffsetsHandler
+from spark_kafka_sink.kafka.protocol.list_offsets import LATEST
 from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
 
 if TYPE_CHECKING:

@@ -37,6 +37,7 @@ from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of,
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.frame import RecordBuffers
+from spark_kafka_sink.kafka.protocol.list_offsets import EARLIEST, LATEST
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -52,12 +53,10 @@ _MAX_BYTES = 55 << 20
 """Maximum size of a response in bytes: Kafka's default for the broker config fetch.max.bytes."""
 _INDEX_INTERVAL = 4096
 """Number of bytes between two index entries, which is Kafka's default index.interval.bytes."""
-LATEST = -1
-EARLIEST = -2
 _MAX_TIMESTAMP = -3
 _EARLIEST_LOCAL = -4
 _LATEST_TIERED = -5
-"""Timestamps in ListOffsets that stand for an offset."""
+"""Special timestamps of ListOffsets that this package's client does not use."""
 _NO_RECORD = TimedOffset(-1, -1)
 """The result of ListOffsets if no record is as late as the timestamp."""
 

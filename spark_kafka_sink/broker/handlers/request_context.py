@@ -15,6 +15,7 @@ from spark_kafka_sink.broker.cluster.topic_error import TopicError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, ItemResult, id_of, name_of
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
 from spark_kafka_sink.kafka.protocol.messages import FieldValues
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 
@@ -115,7 +116,7 @@ class RequestContext(NamedTuple):
     @property
     def reads_committed(self) -> bool:
         """True if the request's isolation level is read_committed."""
-        return int(self.get("isolation_level", 0)) == 1
+        return bool(self.get("isolation_level", 0) == IsolationLevel.READ_COMMITTED)
 
     def group_coordinator_error(self) -> ErrorCode:
         """Return an error if the receiving node does not coordinate the request's group."""

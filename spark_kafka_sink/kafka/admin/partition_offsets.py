@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.kafka.admin.api_driver import KeyResult, LeaderHandler, only_item
+from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -16,18 +16,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
-LATEST, EARLIEST = -1, -2
-"""Timestamps for requests of the high watermark and the first offset."""
 CONSUMER = -1
 """The replica id of clients."""
 _UNKNOWN_EPOCH = -1
-
-
-class IsolationLevel(IntEnum):
-    """Kafka's IsolationLevel in ListOffsets and Fetch."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, Protocol
 from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, KeyResult, request_one
 from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, LeaderLookup
-from spark_kafka_sink.kafka.admin.partition_offsets import LATEST, ListOffsetsHandler
+from spark_kafka_sink.kafka.admin.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.admin.topic_handlers import (
     ALL_TOPICS,
     UNKNOWN_TOPIC_RETRY_S,
@@ -26,6 +26,7 @@ from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.list_offsets import LATEST
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.security.acl_commands import Acl
 

@@ -14,14 +14,10 @@ from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, Unknow
 from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
 from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
-from spark_kafka_sink.kafka.admin.partition_offsets import (
-    CONSUMER,
-    IsolationLevel,
-    leader_epoch,
-    only_partition,
-)
+from spark_kafka_sink.kafka.admin.partition_offsets import CONSUMER, leader_epoch, only_partition
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import TOPIC_RECREATED, ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
 from spark_kafka_sink.kafka.protocol.versions import FETCH_WITH_TOPIC_IDS, ApiKey
 from spark_kafka_sink.kafka.records import record_batch
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader

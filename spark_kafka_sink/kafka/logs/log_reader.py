@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.admin.partition_offsets import EARLIEST, LATEST, ListOffsetsHandler
+from spark_kafka_sink.kafka.admin.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.client.backoff import retry_delay
 from spark_kafka_sink.kafka.logs.fetch import (
     NO_LEADER_EPOCH,
@@ -23,6 +23,7 @@ from spark_kafka_sink.kafka.logs.fetch import (
     topic_id_of,
     whole_batches,
 )
+from spark_kafka_sink.kafka.protocol.list_offsets import EARLIEST, LATEST
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.committed_records import CommittedRecords, PendingTransaction
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, read_marker

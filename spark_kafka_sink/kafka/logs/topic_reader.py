@@ -21,12 +21,7 @@ from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.api_driver import request_one
-from spark_kafka_sink.kafka.admin.partition_offsets import (
-    EARLIEST,
-    LATEST,
-    IsolationLevel,
-    ListOffsetsHandler,
-)
+from spark_kafka_sink.kafka.admin.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_handlers import DescribeTopicsHandler
 from spark_kafka_sink.kafka.logs.fetch import (
@@ -37,6 +32,7 @@ from spark_kafka_sink.kafka.logs.fetch import (
 )
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.list_offsets import EARLIEST, LATEST, IsolationLevel
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.consumer_record import consumer_record
 from spark_kafka_sink.kafka.records.control_batch import read_marker

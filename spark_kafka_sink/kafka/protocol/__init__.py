@@ -11,6 +11,7 @@ In reading order:
 - `codec`: encode and decode messages, with a check of every length
 - `acl`: operations and resource types of ACLs
 - `config_resource_type`: types of resources that have configs
+- `list_offsets`: special timestamps of ListOffsets, and isolation levels
 - `versions`: API keys, the versions that this client supports, and finalized features
 - `messages`: request and response headers, and messages built from plain values
 - `produce`: read and write Produce requests and responses without copying records
