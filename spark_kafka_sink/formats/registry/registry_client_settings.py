@@ -104,6 +104,7 @@ def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
     """Return the TLS settings of the client, with the certificates in short-lived files."""
     # Imported here because the import is slow and only TLS needs it.
     from spark_kafka_sink.kafka.security.tls import client_context, stores
+    from spark_kafka_sink.kafka.security.tls.pem import encrypt_private_key
 
     settings: dict[str, str] = {}
     if config.truststore is not None:
@@ -116,7 +117,7 @@ def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
             settings["ssl.ca.location"] = paths.cafile
     if config.keystore is not None:
         identity = stores.client_identity(config.keystore)
-        key, passphrase = stores.encrypt_private_key(identity.key)
+        key, passphrase = encrypt_private_key(identity.key)
         chain = files.enter_context(client_context.short_lived_file(identity.chain_text() + key))
         settings |= {"ssl.certificate.location": chain, "ssl.key.password": passphrase}
     return settings

@@ -26,6 +26,7 @@ from spark_kafka_sink.kafka.security.tls.cipher_suites import (
     CipherSuites,
     cipher_suites,
 )
+from spark_kafka_sink.kafka.security.tls.pem import encrypt_private_key
 from spark_kafka_sink.kafka.security.tls.stores import TRUSTSTORE_LOCATION, client_identity
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def system_authorities_note() -> str:
 
 
 def _load_identity(context: ssl.SSLContext, identity: stores.Identity) -> None:
-    key, passphrase = stores.encrypt_private_key(identity.key)
+    key, passphrase = encrypt_private_key(identity.key)
     try:
         with short_lived_file(identity.chain_text() + key) as path:
             context.load_cert_chain(path, password=passphrase)

@@ -18,14 +18,9 @@ from spark_kafka_sink.config.security.security_config import (
 )
 from spark_kafka_sink.kafka.security.tls.client_context import create_client_context
 from spark_kafka_sink.kafka.security.tls.jks import JksKey
-from spark_kafka_sink.kafka.security.tls.stores import (
-    client_identity,
-    encrypt_private_key,
-    jks_private_key,
-    pem_blocks,
-    private_key,
-    trusted_certificates,
-)
+from spark_kafka_sink.kafka.security.tls.pem import encrypt_private_key, pem_blocks, private_key
+from spark_kafka_sink.kafka.security.tls.store_formats import jks_private_key
+from spark_kafka_sink.kafka.security.tls.stores import client_identity, trusted_certificates
 from tests.support.handshakes import demanding_context, handshake
 from tests.support.keytool import openssl
 from tests.unit.kafka.security.tls.conftest import KEY_PASSWORD, STORE_PASSWORD, Stores
