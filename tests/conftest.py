@@ -42,7 +42,8 @@ PARTS = {
         "tests/spark/secrets/",
         "tests/spark/security/",
     ),
-    "packaging": ("tests/e2e/", "tests/packaging/", "tests/tools/", *QUICK),
+    "packaging": ("tests/e2e/", "tests/packaging/"),
+    "unit": ("tests/tools/", *QUICK),
 }
 """Marks of deep tests by folder (`make test-all PART=...`). The last part that matches counts."""
 GROUPS = {

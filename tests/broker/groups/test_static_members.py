@@ -12,7 +12,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.pace import pace
-from tests.support.waiting import wait_until
+from tests.support.waiting import retry, wait_until
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.raw_client import RawClient, batch, produce
 
@@ -62,11 +62,14 @@ class GroupMember:
     def join(self) -> Any:
         retried = {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available}
         retried |= {ErrorCode.coordinator_load_in_progress, ErrorCode.member_id_required}
-        while (response := self.start_join().end_join()).error_code in retried:
-            time.sleep(0.05)
-            if response.error_code is not ErrorCode.member_id_required:
+
+        def call() -> Any:
+            response = self.start_join().end_join()
+            if response.error_code in retried - {ErrorCode.member_id_required}:
                 self.id = ""
-        return response
+            return response
+
+        return retry(call, lambda response: response.error_code, retried)
 
     def sync(self, **assignments: dict[str, bytes]) -> Any:
         assigned = [

@@ -1,8 +1,26 @@
 """Execute transaction scenarios step by step on any broker.
 
-A scenario is a text with one step per line: `command words -> response`. A response starts with the
-error code. Producer IDs are named P0, P1, … in order of appearance, so `P0:3` is the first producer
-ID with epoch 3. An epoch without a producer ID refers to the newest one.
+A scenario is a text with one step per line: `command words -> response`. The docstring of the
+method `do_<command>` lists the command's words; those in brackets can be omitted. The steps use one
+topic with two partitions, one transactional ID and one group; `p=` selects partitions, 0 by
+default, and `v=` the version of the request.
+
+Producer IDs are named P0, P1, … in order of appearance, so `P0:3` is the first producer ID with
+epoch 3. An epoch without a producer ID refers to the newest one: `write 3 p=1` writes a record with
+epoch 3 of that producer to partition 1.
+
+A response starts with the error code. Examples:
+
+- `init -> 0 P0:0`: the producer ID and epoch that InitProducerId returned
+- `write 0 +3 p=0,1 -> 0 @0 0 @4`: error code and base offset of each partition, for three records
+- `end commit 0 -> 0 P0:1`: the epoch for the next transaction, from version 5 on
+- `read p=1 -> 0 4/3 0,1,C2,A3 aborted P0:0`: the high watermark 4 and the last stable offset 3; the
+  offsets of two records, of a commit marker (C2) and of an abort marker (A3); then each aborted
+  transaction as producer and first offset, or `none`
+- `state -> 0 Ongoing P0:1 t0,t1`: the state, the producer, and the transaction's partitions
+- `producers -> 0 P0:1 5 0 3`: for each producer of the partition, the last sequence number, the
+  coordinator epoch, and the first offset of the open transaction, or -1
+- `committed -> 0 7`: the group's committed offset
 """
 
 import time

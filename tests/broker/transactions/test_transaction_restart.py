@@ -1,4 +1,4 @@
-"""Transactions across broker restarts and without a leader."""
+"""Transactions across broker restarts and without a leader; `player` describes the steps."""
 
 import time
 from collections.abc import Callable

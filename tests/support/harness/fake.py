@@ -182,7 +182,7 @@ class FakeCluster:
         """Versions that the brokers advertise and serve; any other version fails the test."""
         self.next_producer_id = 4_000
         self.coordinator = FakeCoordinator()
-        self._peers, self._created = list[Peer](), 0
+        self.peers, self._created = list[Peer](), 0
         for name, count in (topics or {}).items():
             self.create(name, count)
 
@@ -208,17 +208,17 @@ class FakeCluster:
 
     def accept(self, node: int, end: socket.socket) -> None:
         """Serve a connection."""
-        self._peers.append(Peer(node, end))
+        self.peers.append(Peer(node, end))
 
     def pump(self) -> None:
         """Read all requests that have arrived and respond to them."""
-        for peer in list(self._peers):
+        for peer in list(self.peers):
             data = self._read(peer)
             if data == b"":
                 self._cut(peer)
             elif data:
                 for frame in peer.frames.feed(data):
-                    if peer in self._peers:
+                    if peer in self.peers:
                         self._serve(peer, frame)
 
     def forget_producers(self) -> None:
@@ -228,27 +228,22 @@ class FakeCluster:
 
     def release(self) -> None:
         """Send all held responses."""
-        for peer in self._peers:
+        for peer in self.peers:
             peer.release()
 
     def stop(self, node: int) -> None:
         """Stop a broker: close its connections and refuse new ones."""
         self.alive.discard(node)
-        for peer in [peer for peer in self._peers if peer.node == node]:
+        for peer in [peer for peer in self.peers if peer.node == node]:
             self._cut(peer)
 
     def close(self) -> None:
         """Close all connections."""
-        for peer in list(self._peers):
+        for peer in list(self.peers):
             self._cut(peer)
 
-    @property
-    def connections(self) -> int:
-        """Number of open connections."""
-        return len(self._peers)
-
     def _cut(self, peer: Peer) -> None:
-        self._peers.remove(peer)
+        self.peers.remove(peer)
         peer.socket.close()
 
     @staticmethod

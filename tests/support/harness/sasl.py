@@ -1,4 +1,4 @@
-"""SASL of the fake brokers, and login steps that run when a test releases them."""
+"""SASL of the fake brokers, and calls that run when a test releases them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from spark_kafka_sink.kafka.client.channel.authenticator import Step
 
 UNSUPPORTED_MECHANISM, ILLEGAL_STATE, FAILED = 33, 34, 58
 _FIRST_REQUESTS = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
@@ -72,32 +70,32 @@ class FakeSasl:
         return {"auth_bytes": b"", "session_lifetime": timedelta(milliseconds=self.lifetime_ms)}
 
 
-class ManualSteps:
-    """Replaces `BackgroundCalls`: runs login steps immediately, or after `holding` is reset."""
+class ManualCalls:
+    """Replaces `BackgroundCalls`: runs calls immediately, or after `holding` is reset."""
 
     def __init__(self) -> None:
         self.holding = False
         self.error: Exception | None = None
-        """Raised by every step instead of running it."""
-        self.waiting: list[tuple[object, Step]] = []
+        """Raised instead of running any call."""
+        self.waiting: list[tuple[object, Callable[[], Any]]] = []
 
-    def run(self, owner: object, step: Step, wakeup: Callable[[], None]) -> None:
-        self.waiting.append((owner, step))
+    def run(self, owner: object, call: Callable[[], Any], wakeup: Callable[[], None]) -> None:
+        self.waiting.append((owner, call))
         wakeup()
 
     def cancel(self, owner: object) -> None:
-        self.waiting = [(waiting, step) for waiting, step in self.waiting if waiting is not owner]
+        self.waiting = [(waiting, call) for waiting, call in self.waiting if waiting is not owner]
 
     def take_results(self) -> list[CallResult]:
         if self.holding:
             return []
         waiting, self.waiting = self.waiting, []
-        return [self._run(owner, step) for owner, step in waiting]
+        return [self._run(owner, call) for owner, call in waiting]
 
-    def _run(self, owner: object, step: Step) -> CallResult:
+    def _run(self, owner: object, call: Callable[[], Any]) -> CallResult:
         if self.error is not None:
             return CallResult(owner=owner, error=self.error)
         try:
-            return CallResult(owner=owner, value=step())
+            return CallResult(owner=owner, value=call())
         except Exception as error:  # noqa: BLE001 - the sender thread raises it
             return CallResult(owner=owner, error=error)

@@ -24,7 +24,7 @@ from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import START_MS, ManualClient, config
-from tests.support.harness.sasl import ManualSteps
+from tests.support.harness.sasl import ManualCalls
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class World:
         self.config = config(**{**defaults, **options})
         if security is not None:
             self.config = replace(self.config, security=security)
-        self.logins = ManualSteps()
+        self.logins = ManualCalls()
         self.client = ManualClient(self.config, self.clock, cluster.connect, self.logins)
         self.appended = 0
         self.session = self._open(None)

@@ -77,7 +77,7 @@ def test_failing_statistics_do_not_fail_close(caplog: pytest.LogCaptureFixture) 
     client = ManualClient(config(statistics_interval_ms=1_000), ManualClock(start_ms=START_MS))
     executor = ThreadPoolExecutor(1)
     session = ProducerSession(client, executor=executor)
-    session.context.report_builder.recorder.brokers.of(NODE).rtt = InUse()
+    client.network.metrics.meters.of(NODE).rtt = InUse()
     session.close()
     assert "could not be broadcast" in caplog.text
     with pytest.raises(RuntimeError, match="after shutdown"):

@@ -103,13 +103,13 @@ def test_tasks_of_two_queries_share_a_client_with_their_own_client_ids() -> None
     with world(cluster, SessionSettings(client_id="kafkaprod-etl-clicks")) as sim:
         sim.send_batches(1)
         sim.finish()
-        opened = cluster.connections
+        opened = len(cluster.peers)
         first = cluster.client_ids.copy()
         sim._settings = SessionSettings(client_id="kafkaprod-etl-orders")
         sim.next_session()
         sim.send_batches(1)
         sim.finish()
-        assert cluster.connections == opened
+        assert len(cluster.peers) == opened
         assert set(first) == {"kafkaprod-etl-clicks"}
         assert set(cluster.client_ids[len(first) :]) == {"kafkaprod-etl-orders"}
         assert dict(sim.report().metrics.settings)["client.id"] == "kafkaprod-etl-orders"

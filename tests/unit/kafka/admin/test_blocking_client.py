@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.client.client_pool import MAX_IDLE
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.offline import config
-from tests.support.harness.sasl import FakeSasl, ManualSteps, password_login
+from tests.support.harness.sasl import FakeSasl, ManualCalls, password_login
 from tests.support.harness.scripted import blocking_client
 from tests.unit.kafka.admin.scripted_coordinator import ScriptedCoordinator, opened
 
@@ -45,7 +45,7 @@ def test_wrong_password_fails_immediately() -> None:
     cluster.sasl = FakeSasl(password="another")
     settings = config(bootstrap_servers="127.0.0.1:40000")
     settings = replace(settings, security=password_login())
-    with BlockingClient(settings, connect=cluster.connect, logins=ManualSteps()) as client:
+    with BlockingClient(settings, connect=cluster.connect, logins=ManualCalls()) as client:
         with pytest.raises(AuthenticationError) as caught:
             TransactionAdmin(client).list(None, client.deadline(60))
         assert caught.value.kafka_error == "SASL_AUTHENTICATION_FAILED"

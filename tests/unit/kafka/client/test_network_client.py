@@ -28,7 +28,7 @@ from spark_kafka_sink.kafka.security.tls.context_cache import ContextCache
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.offline import config
-from tests.support.harness.sasl import ManualSteps
+from tests.support.harness.sasl import ManualCalls
 from tests.support.harness.world import world
 
 NODE = Node(1, "127.0.0.1", 40_001)
@@ -122,7 +122,7 @@ def test_idle_connections_are_closed(cluster: FakeCluster) -> None:
     turn(network, cluster, clock)
     assert list(network.connected()) == []
     turn(network, cluster, clock)
-    assert cluster.connections == 0
+    assert len(cluster.peers) == 0
     network.close(clock.monotonic())
 
 
@@ -322,7 +322,7 @@ def stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreReader]:
 class TlsClientHarness:
     """A TLS client whose truststore is a file."""
 
-    def __init__(self, file: Path, logins: ManualSteps | None = None) -> None:
+    def __init__(self, file: Path, logins: ManualCalls | None = None) -> None:
         self.clock, self.cluster, self.file = ManualClock(5.0), FakeCluster(), file
         file.write_text("first")
         options = {
@@ -368,9 +368,9 @@ def test_loop_continues_while_a_store_is_read(stores: StoreReader, tmp_path: Pat
 
 
 def test_hanging_store_times_out(stores: StoreReader, tmp_path: Path) -> None:
-    steps = ManualSteps()
-    scene = TlsClientHarness(tmp_path / "ca.pem", steps)
-    steps.holding = True
+    calls = ManualCalls()
+    scene = TlsClientHarness(tmp_path / "ca.pem", calls)
+    calls.holding = True
     scene.turn()
     scene.clock.advance(SETUP_MS / 1_000 - 0.1)
     scene.turn()
@@ -379,8 +379,8 @@ def test_hanging_store_times_out(stores: StoreReader, tmp_path: Path) -> None:
     scene.turn()
     assert "the truststore or the keystore" in scene.network.failures.reasons[str(NODE)]
     assert scene.cluster.connected_ports == []
-    assert not steps.waiting  # The connection is closed: nothing needs its stores.
-    steps.holding = False
+    assert not calls.waiting  # The connection is closed: nothing needs its stores.
+    calls.holding = False
     scene.clock.advance(1.1)
     scene.turn()
     assert scene.turn() is ChannelState.TLS_HANDSHAKE
@@ -388,9 +388,9 @@ def test_hanging_store_times_out(stores: StoreReader, tmp_path: Path) -> None:
 
 
 def test_unreadable_store_fails_the_client(stores: StoreReader, tmp_path: Path) -> None:
-    steps = ManualSteps()
-    scene = TlsClientHarness(tmp_path / "ca.pem", steps)
-    steps.error = ConfigError("option kafka.ssl.truststore.location refers to a missing file")
+    calls = ManualCalls()
+    scene = TlsClientHarness(tmp_path / "ca.pem", calls)
+    calls.error = ConfigError("option kafka.ssl.truststore.location refers to a missing file")
     scene.turn()
     fatal = scene.network.failures.fatal
     assert isinstance(fatal, ConfigError)

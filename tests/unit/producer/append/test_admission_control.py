@@ -49,7 +49,7 @@ class StallingCluster(FakeCluster):
         """Process the requests that the stalled brokers have received."""
         self.stalled.clear()
         for peer, frame in self._waiting:
-            if peer in self._peers:
+            if peer in self.peers:
                 self._serve(peer, frame)
         self._waiting.clear()
 

@@ -59,21 +59,20 @@ def test_partition_holds_at_most_its_share(
     held: dict[int, int], more: int, over_quota: set[int]
 ) -> None:
     sizes = {partition_of(number): size for number, size in held.items()}
-    full_partitions = find_over_quota(sizes, known(topic("t", 4)), more, LIMIT)
-    assert full_partitions == ({"t": over_quota} if over_quota else {})
+    assert find_over_quota(sizes, known(topic("t", 4)), more, LIMIT) == (
+        {"t": over_quota} if over_quota else {}
+    )
 
 
 def test_broker_uses_the_sum_of_its_partitions() -> None:
     held = {partition_of(0): 85, partition_of(2): 85, partition_of(1): 85}
     assert not find_over_quota(held, known(WIDE), 15, LIMIT)
     held |= {partition_of(4): 16}
-    full_partitions = find_over_quota(held, known(WIDE), 15, LIMIT)
-    assert full_partitions == {"t": {0, 2, 4}}
+    assert find_over_quota(held, known(WIDE), 15, LIMIT) == {"t": {0, 2, 4}}
 
 
-def test_full_partition_leaves_room_for_others() -> None:
-    full_partitions = find_over_quota({partition_of(0): 100}, known(WIDE), 10, LIMIT)
-    assert full_partitions == {"t": {0}}
+def test_partition_over_quota_leaves_room_for_others() -> None:
+    assert find_over_quota({partition_of(0): 100}, known(WIDE), 10, LIMIT) == {"t": {0}}
 
 
 def test_single_partition_may_use_the_whole_buffer() -> None:
@@ -97,8 +96,7 @@ def test_partitions_without_leader_belong_to_no_broker() -> None:
 
 def test_deleted_topic_counts_only_per_partition() -> None:
     held = {partition_of(7): 90, partition_of(0, "gone"): 90}
-    full_partitions = find_over_quota(held, known(WIDE), 20, LIMIT)
-    assert full_partitions == {"t": {7}, "gone": {0}}
+    assert find_over_quota(held, known(WIDE), 20, LIMIT) == {"t": {7}, "gone": {0}}
 
 
 def cluster(*topics: ClusterTopic) -> ClusterSnapshot:

@@ -194,7 +194,7 @@ def test_invalid_response_counts_as_error_of_its_broker(frame: bytes, strange: i
     with world(statistics_interval_ms=60_000) as sim:
         sim.send_batches(1)
         sim.finish()
-        for peer in sim.cluster._peers:
+        for peer in sim.cluster.peers:
             peer.send(data, hold=False)
         sim.steps(2)
         line = sim.sender.statistics.collect(sim.clock.monotonic())

@@ -1,8 +1,9 @@
 """Calls on real threads: concurrent, hanging, repeated and more than there are threads."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Event, Semaphore
+from typing import Any
 
 import pytest
 
@@ -25,15 +26,15 @@ def _thread_name() -> bytes:
     return threading.current_thread().name.encode()
 
 
-class Steps:
-    """Running steps and the number of results."""
+class WaitingCalls:
+    """Runs calls, and waits for their results."""
 
     def __init__(self) -> None:
         self.threads = BackgroundCalls("kafkaprod-login", MAX_LOGIN_THREADS)
         self._woken = Semaphore(0)
 
-    def run(self, owner: object, step) -> None:  # type: ignore[no-untyped-def]
-        self.threads.run(owner, step, self._woken.release)
+    def run(self, owner: object, call: Callable[[], Any]) -> None:
+        self.threads.run(owner, call, self._woken.release)
 
     def wait(self) -> list[CallResult]:
         """Return the results after the next wakeup."""
@@ -41,24 +42,24 @@ class Steps:
         return self.threads.take_results()
 
 
-def test_step_runs_in_another_thread() -> None:
-    steps, owner = Steps(), object()
-    steps.run(owner, _thread_name)
-    (result,) = steps.wait()
+def test_call_runs_in_another_thread() -> None:
+    calls, owner = WaitingCalls(), object()
+    calls.run(owner, _thread_name)
+    (result,) = calls.wait()
     assert result.owner is owner
     assert (result.value, result.error) == (b"kafkaprod-login", None)
     assert "kafkaprod-login" not in repr(result)
-    assert steps.threads.take_results() == []
+    assert calls.threads.take_results() == []
 
 
 def test_error_is_a_result() -> None:
-    steps, error = Steps(), ValueError("no")
+    calls, error = WaitingCalls(), ValueError("no")
 
     def fail() -> bytes:
         raise error
 
-    steps.run("owner", fail)
-    (result,) = steps.wait()
+    calls.run("owner", fail)
+    (result,) = calls.wait()
     assert (result.value, result.error) == (None, error)
 
 
@@ -67,45 +68,45 @@ class Panic(BaseException):
 
 
 def test_panic_is_a_result_and_frees_its_thread() -> None:
-    steps = Steps()
+    calls = WaitingCalls()
 
     def fail() -> bytes:
         raise Panic
 
     for _ in range(MAX_LOGIN_THREADS + 1):
-        steps.run("owner", fail)
-        (result,) = steps.wait()
+        calls.run("owner", fail)
+        (result,) = calls.wait()
         assert isinstance(result.error, Panic)
         assert isinstance(result.failure, AuthenticationError)
 
 
-def test_canceled_step_is_not_run(released: Event) -> None:
-    steps, calls = Steps(), []
+def test_canceled_call_is_not_run(released: Event) -> None:
+    calls, executed = WaitingCalls(), []
     for number in range(MAX_LOGIN_THREADS):
-        steps.run(number, lambda: released.wait(WAIT_TIMEOUT_S) and b"late")
-    steps.run("obsolete", lambda: calls.append("obsolete"))
-    steps.run("current", lambda: calls.append("current"))
-    steps.threads.cancel("obsolete")
-    steps.threads.cancel(0)  # It is running, so its result is still expected.
-    steps.run("obsolete", lambda: calls.append("repeated"))
+        calls.run(number, lambda: released.wait(WAIT_TIMEOUT_S) and b"late")
+    calls.run("obsolete", lambda: executed.append("obsolete"))
+    calls.run("current", lambda: executed.append("current"))
+    calls.threads.cancel("obsolete")
+    calls.threads.cancel(0)  # It is running, so its result is still expected.
+    calls.run("obsolete", lambda: executed.append("repeated"))
     released.set()
     results: list[CallResult] = []
     while len(results) < MAX_LOGIN_THREADS + 2:
-        results += steps.wait()
-    assert calls == ["current", "repeated"]
+        results += calls.wait()
+    assert executed == ["current", "repeated"]
 
 
-def test_hanging_step_blocks_no_other(released: Event) -> None:
-    steps = Steps()
-    steps.run("slow", lambda: released.wait(WAIT_TIMEOUT_S) and b"late")
-    steps.run("fast", lambda: b"soon")
-    assert [result.owner for result in steps.wait()] == ["fast"]
+def test_hanging_call_blocks_no_other(released: Event) -> None:
+    calls = WaitingCalls()
+    calls.run("slow", lambda: released.wait(WAIT_TIMEOUT_S) and b"late")
+    calls.run("fast", lambda: b"soon")
+    assert [result.owner for result in calls.wait()] == ["fast"]
     released.set()
-    assert [result.value for result in steps.wait()] == [b"late"]
+    assert [result.value for result in calls.wait()] == [b"late"]
 
 
-def test_threads_are_limited_and_queued_steps_follow(released: Event) -> None:
-    steps, begun = Steps(), Semaphore(0)
+def test_threads_are_limited_and_queued_calls_follow(released: Event) -> None:
+    calls, begun = WaitingCalls(), Semaphore(0)
 
     def wait() -> bytes:
         begun.release()
@@ -113,7 +114,7 @@ def test_threads_are_limited_and_queued_steps_follow(released: Event) -> None:
         return b"done"
 
     for number in range(MAX_LOGIN_THREADS + 3):
-        steps.run(number, wait)
+        calls.run(number, wait)
     for _ in range(MAX_LOGIN_THREADS):
         assert begun.acquire(timeout=WAIT_TIMEOUT_S)
     names = [thread.name for thread in threading.enumerate()]
@@ -122,35 +123,35 @@ def test_threads_are_limited_and_queued_steps_follow(released: Event) -> None:
     released.set()
     results: list[CallResult] = []
     while len(results) < MAX_LOGIN_THREADS + 3:
-        results += steps.wait()
+        results += calls.wait()
     assert {result.owner for result in results} == set(range(MAX_LOGIN_THREADS + 3))
 
 
 def test_call_of_a_waiting_owner_is_not_repeated(released: Event) -> None:
-    steps, calls = Steps(), []
+    calls, executed = WaitingCalls(), []
 
     def wait() -> bytes:
-        calls.append(1)
+        executed.append(1)
         released.wait(WAIT_TIMEOUT_S)
         return b"done"
 
     for _ in range(3):
-        steps.run("same", wait)
+        calls.run("same", wait)
     released.set()
-    assert [result.value for result in steps.wait()] == [b"done"]
-    assert calls == [1]
-    steps.run("same", wait)
-    assert [result.value for result in steps.wait()] == [b"done"]
-    assert calls == [1, 1]
+    assert [result.value for result in calls.wait()] == [b"done"]
+    assert executed == [1]
+    calls.run("same", wait)
+    assert [result.value for result in calls.wait()] == [b"done"]
+    assert executed == [1, 1]
 
 
 def test_process_without_free_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     def start(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    steps = Steps()
+    calls = WaitingCalls()
     monkeypatch.setattr(threading.Thread, "start", start)
-    steps.run("one", lambda: b"")
-    (result,) = steps.wait()
+    calls.run("one", lambda: b"")
+    (result,) = calls.wait()
     assert isinstance(result.error, OSError)
     assert "can't start new thread" in str(result.error)
