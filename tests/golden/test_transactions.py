@@ -75,8 +75,7 @@ def test_kafka_reads_the_same_values(jvm: Jvm, level: int, find: int) -> None:
     cluster.versions[ApiKey.FIND_COORDINATOR] = VersionRange(0, find)
     with world(cluster, transaction=settings) as sim:
         sim.send_batches(2)
-        sim.send([b"other"], 1)
-        sim.finish()
+        sim.deliver([b"other"], 1)
         opened = sim.session.transaction
         assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
     assert opened is not None
@@ -108,8 +107,7 @@ def test_transactional_batches_match_kafka(jvm: Jvm, level: int) -> None:
     cluster = FakeCluster(topics={"t": 1})
     cluster.coordinator.version = level
     with world(cluster, transaction=settings) as sim:
-        values = sim.send_batches(3)
-        sim.finish()
+        values = sim.deliver_batches(3)
         batches = cluster.logs["t", 0].batches
     golden = [part for data in batches for part in read_batches(jvm, data)]
     assert [record.value for batch in golden for record in batch.records] == values

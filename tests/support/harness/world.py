@@ -170,6 +170,19 @@ class World:
         self.send(values, partition, topic)
         return values
 
+    def deliver(self, values: list[bytes], partition: int | None = 0, topic: str = "t") -> None:
+        """Append values in one chunk, and run until every batch is complete."""
+        self.send(values, partition, topic)
+        self.finish()
+
+    def deliver_batches(
+        self, count: int, partition: int | None = 0, topic: str = "t"
+    ) -> list[bytes]:
+        """Append `count` full batches, run until every batch is complete, and return the values."""
+        values = self.send_batches(count, partition, topic)
+        self.finish()
+        return values
+
     def close_batches(self, *partitions: TopicPartition) -> None:
         """Close the open batches of these partitions, or all open batches, as a flush does."""
         accumulator = self.session.context.accumulator

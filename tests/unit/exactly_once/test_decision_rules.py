@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -49,10 +50,77 @@ OURS = (Txn("a"), Txn("b"))
 DECIDED = Decided(query_id=QUERY, batch="7", transactions=OURS)
 
 
+def done(batch: str, query: str | None = QUERY, **more: Any) -> Done:
+    return Done(query_id=query, batch=batch, **more)
+
+
 def batch_write(
-    batch: str, query: str | None = QUERY, *, reset: bool = False, rows: int | None = None
+    batch: str, query: str | None = QUERY, *, reset: bool = False, nonce: str = "", **more: Any
 ) -> BatchWrite:
-    return BatchWrite(query_id=query, batch=batch, resets_state=reset, rows=rows)
+    nonces = frozenset(nonce)
+    return BatchWrite(query_id=query, batch=batch, resets_state=reset, nonces=nonces, **more)
+
+
+def job(query: str | None = None, **more: Any) -> BatchWrite:
+    return batch_write("7", query, is_single_batch=True, **more)
+
+
+TABLE: tuple[tuple[str, str, NoDecision | Done, BatchWrite], ...] = (
+    ("nothing", "batch 0, or a batch job", NoDecision(), batch_write("0")),
+    ("nothing", "a later batch", NoDecision(), batch_write("3")),
+    (
+        "nothing",
+        "the batch of resetTransactionalState",
+        NoDecision(),
+        batch_write("3", reset_batch="3"),
+    ),
+    ("the previous batch", "the next batch of the query", AFTER_7, batch_write("8", rows=20)),
+    ("the same batch", "the same rows", AFTER_7, batch_write("7", rows=10)),
+    ("the same batch", "different rows", AFTER_7, batch_write("7", rows=20)),
+    ("a later batch", "an earlier batch of the query", AFTER_7, batch_write("6")),
+    ("an earlier batch", "a batch of the query after the next", AFTER_7, batch_write("9")),
+    (
+        "an earlier batch",
+        "the batch of resetTransactionalState",
+        AFTER_7,
+        batch_write("9", reset_batch="9"),
+    ),
+    ("another query", "any batch", AFTER_7, batch_write("8", OTHER)),
+    (
+        "another query",
+        "batch 0, resetTransactionalState=true",
+        AFTER_7,
+        batch_write("0", OTHER, reset=True),
+    ),
+    (
+        "a query that has replaced it",
+        "any batch of the replaced query",
+        done("0", OTHER, retired_query_ids=(QUERY,)),
+        batch_write("0", reset=True),
+    ),
+    ("the one batch of a job", "the same rows", done("7", None, rows=10), job(rows=10)),
+    ("the one batch of a job", "different rows", done("7", None, rows=10), job(rows=20)),
+    ("a batch of foreachBatch", "another query", FUNCTION, job(OTHER, rows=10)),
+    (
+        "a batch of foreachBatch",
+        "a different write in the same run",
+        FUNCTION,
+        job(QUERY, rows=10, run_id="r", nonce="m"),
+    ),
+    (
+        "a batch of foreachBatch",
+        "a later batch, and no query id",
+        FUNCTION,
+        job(rows=10, run_id="s", nonce="m", has_later_batch=True),
+    ),
+    (
+        "plannings given up by abort()",
+        "one of these plannings",
+        NoDecision(("n",)),
+        batch_write("0", nonce="n"),
+    ),
+    ("nothing", "tasks that skipped the batch", NoDecision(), batch_write("0", has_skipped=True)),
+)
 
 
 def abort_step(
@@ -67,85 +135,41 @@ def abort_step(
         (NoDecision(), batch_write("0"), BatchVerdict.WRITE),
         (NoDecision(), batch_write("3"), BatchRejection.LOG_IS_EMPTY),
         (NoDecision(), batch_write("3", reset=True), BatchRejection.LOG_IS_EMPTY),
-        (NoDecision(), replace(batch_write("3"), reset_batch="3"), BatchVerdict.WRITE),
-        (NoDecision(), replace(batch_write("4"), reset_batch="3"), BatchRejection.LOG_IS_EMPTY),
+        (NoDecision(), batch_write("3", reset_batch="3"), BatchVerdict.WRITE),
+        (NoDecision(), batch_write("4", reset_batch="3"), BatchRejection.LOG_IS_EMPTY),
         (NoDecision(), batch_write("2026-11-20", None), BatchVerdict.WRITE),
-        (
-            Done(query_id=None, batch="2026-11-20"),
-            batch_write("2026-11-20", None),
-            BatchVerdict.SKIP,
-        ),
-        (Done(query_id=QUERY, batch="7"), batch_write("8"), BatchVerdict.WRITE),
-        (Done(query_id=QUERY, batch="7"), batch_write("7"), BatchVerdict.SKIP),
-        (Done(query_id=QUERY, batch="7"), batch_write("7", reset=True), BatchVerdict.SKIP),
+        (done("2026-11-20", None), batch_write("2026-11-20", None), BatchVerdict.SKIP),
+        (done("7"), batch_write("8"), BatchVerdict.WRITE),
+        (done("7"), batch_write("7"), BatchVerdict.SKIP),
+        (done("7"), batch_write("7", reset=True), BatchVerdict.SKIP),
         (DECIDED, batch_write("7"), BatchVerdict.SKIP),
         (DECIDED, batch_write("8"), BatchVerdict.WRITE),
-        (Done(query_id=QUERY, batch="7"), batch_write("6"), BatchRejection.BATCH_IS_BEHIND),
+        (done("7"), batch_write("6"), BatchRejection.BATCH_IS_BEHIND),
+        (done("7"), batch_write("6", reset=True), BatchRejection.BATCH_IS_BEHIND),
+        (done("9"), batch_write("10"), BatchVerdict.WRITE),
+        (done("7"), batch_write("9"), BatchRejection.BATCH_IS_AHEAD),
+        (done("7"), batch_write("9", reset=True), BatchRejection.BATCH_IS_AHEAD),
+        (done("7"), batch_write("9", reset_batch="9"), BatchVerdict.WRITE),
+        (done("9"), batch_write("9", reset_batch="9"), BatchVerdict.SKIP),
+        (done("9"), batch_write("8", reset_batch="8"), BatchRejection.BATCH_IS_BEHIND),
+        (done("7"), batch_write("9", OTHER, reset_batch="9"), BatchRejection.OTHER_QUERY),
+        (done("7", rows=10), batch_write("7", rows=10), BatchVerdict.SKIP),
+        (done("7", rows=10), batch_write("7", rows=20), BatchRejection.OTHER_ROWS),
+        (done("7", rows=0), batch_write("7", rows=1), BatchRejection.OTHER_ROWS),
+        (done("7", rows=10), batch_write("7", reset=True, rows=20), BatchRejection.OTHER_ROWS),
+        (done("7", rows=10), batch_write("7"), BatchVerdict.SKIP),
+        (done("7"), batch_write("7", rows=20), BatchVerdict.SKIP),
+        (done("7"), batch_write("7", OTHER), BatchRejection.OTHER_QUERY),
+        (done("7"), batch_write("0", OTHER), BatchRejection.OTHER_QUERY),
+        (done("7"), batch_write("0", OTHER, reset=True), BatchVerdict.WRITE),
+        (done("7"), batch_write("8", OTHER, reset=True), BatchRejection.OTHER_QUERY),
         (
-            Done(query_id=QUERY, batch="7"),
-            batch_write("6", reset=True),
-            BatchRejection.BATCH_IS_BEHIND,
-        ),
-        (Done(query_id=QUERY, batch="9"), batch_write("10"), BatchVerdict.WRITE),
-        (Done(query_id=QUERY, batch="7"), batch_write("9"), BatchRejection.BATCH_IS_AHEAD),
-        (
-            Done(query_id=QUERY, batch="7"),
-            batch_write("9", reset=True),
-            BatchRejection.BATCH_IS_AHEAD,
-        ),
-        (
-            Done(query_id=QUERY, batch="7"),
-            replace(batch_write("9"), reset_batch="9"),
-            BatchVerdict.WRITE,
-        ),
-        (
-            Done(query_id=QUERY, batch="9"),
-            replace(batch_write("9"), reset_batch="9"),
-            BatchVerdict.SKIP,
-        ),
-        (
-            Done(query_id=QUERY, batch="9"),
-            replace(batch_write("8"), reset_batch="8"),
-            BatchRejection.BATCH_IS_BEHIND,
-        ),
-        (
-            Done(query_id=QUERY, batch="7"),
-            replace(batch_write("9", OTHER), reset_batch="9"),
-            BatchRejection.OTHER_QUERY,
-        ),
-        (Done(query_id=QUERY, batch="7", rows=10), batch_write("7", rows=10), BatchVerdict.SKIP),
-        (
-            Done(query_id=QUERY, batch="7", rows=10),
-            batch_write("7", rows=20),
-            BatchRejection.OTHER_ROWS,
-        ),
-        (
-            Done(query_id=QUERY, batch="7", rows=0),
-            batch_write("7", rows=1),
-            BatchRejection.OTHER_ROWS,
-        ),
-        (
-            Done(query_id=QUERY, batch="7", rows=10),
-            batch_write("7", reset=True, rows=20),
-            BatchRejection.OTHER_ROWS,
-        ),
-        (Done(query_id=QUERY, batch="7", rows=10), batch_write("7"), BatchVerdict.SKIP),
-        (Done(query_id=QUERY, batch="7"), batch_write("7", rows=20), BatchVerdict.SKIP),
-        (Done(query_id=QUERY, batch="7"), batch_write("7", OTHER), BatchRejection.OTHER_QUERY),
-        (Done(query_id=QUERY, batch="7"), batch_write("0", OTHER), BatchRejection.OTHER_QUERY),
-        (Done(query_id=QUERY, batch="7"), batch_write("0", OTHER, reset=True), BatchVerdict.WRITE),
-        (
-            Done(query_id=QUERY, batch="7"),
-            batch_write("8", OTHER, reset=True),
-            BatchRejection.OTHER_QUERY,
-        ),
-        (
-            Done(query_id=OTHER, batch="0", retired_query_ids=(QUERY,)),
+            done("0", OTHER, retired_query_ids=(QUERY,)),
             batch_write("0", reset=True),
             BatchRejection.RETIRED_QUERY,
         ),
         (
-            Done(query_id=OTHER, batch="0", retired_query_ids=(QUERY,)),
+            done("0", OTHER, retired_query_ids=(QUERY,)),
             batch_write("1"),
             BatchRejection.RETIRED_QUERY,
         ),
@@ -157,83 +181,6 @@ def test_each_state_has_a_verdict_for_a_batch(
     verdict: BatchVerdict | BatchRejection,
 ) -> None:
     assert batch_verdict(state, write) is verdict
-
-
-def job(query: str | None = None, rows: int | None = None) -> BatchWrite:
-    return BatchWrite(query_id=query, batch="7", is_single_batch=True, rows=rows)
-
-
-TABLE: tuple[tuple[str, str, NoDecision | Done, BatchWrite], ...] = (
-    ("nothing", "batch 0, or a batch job", NoDecision(), batch_write("0")),
-    ("nothing", "a later batch", NoDecision(), batch_write("3")),
-    (
-        "nothing",
-        "the batch of resetTransactionalState",
-        NoDecision(),
-        replace(batch_write("3"), reset_batch="3"),
-    ),
-    ("the previous batch", "the next batch of the query", AFTER_7, batch_write("8", rows=20)),
-    ("the same batch", "the same rows", AFTER_7, batch_write("7", rows=10)),
-    ("the same batch", "different rows", AFTER_7, batch_write("7", rows=20)),
-    ("a later batch", "an earlier batch of the query", AFTER_7, batch_write("6")),
-    ("an earlier batch", "a batch of the query after the next", AFTER_7, batch_write("9")),
-    (
-        "an earlier batch",
-        "the batch of resetTransactionalState",
-        AFTER_7,
-        replace(batch_write("9"), reset_batch="9"),
-    ),
-    ("another query", "any batch", AFTER_7, batch_write("8", OTHER)),
-    (
-        "another query",
-        "batch 0, resetTransactionalState=true",
-        AFTER_7,
-        batch_write("0", OTHER, reset=True),
-    ),
-    (
-        "a query that has replaced it",
-        "any batch of the replaced query",
-        Done(query_id=OTHER, batch="0", retired_query_ids=(QUERY,)),
-        batch_write("0", reset=True),
-    ),
-    (
-        "the one batch of a job",
-        "the same rows",
-        Done(query_id=None, batch="7", rows=10),
-        job(rows=10),
-    ),
-    (
-        "the one batch of a job",
-        "different rows",
-        Done(query_id=None, batch="7", rows=10),
-        job(rows=20),
-    ),
-    ("a batch of foreachBatch", "another query", FUNCTION, job(OTHER, rows=10)),
-    (
-        "a batch of foreachBatch",
-        "a different write in the same run",
-        FUNCTION,
-        replace(job(QUERY, rows=10), run_id="r", nonces=frozenset({"m"})),
-    ),
-    (
-        "a batch of foreachBatch",
-        "a later batch, and no query id",
-        FUNCTION,
-        replace(job(rows=10), run_id="s", nonces=frozenset({"m"}), has_later_batch=True),
-    ),
-    (
-        "plannings given up by abort()",
-        "one of these plannings",
-        NoDecision(("n",)),
-        replace(batch_write("0"), nonces=frozenset({"n"})),
-    ),
-    (
-        "nothing",
-        "tasks that skipped the batch",
-        NoDecision(),
-        replace(batch_write("0"), has_skipped=True),
-    ),
-)
 
 
 def documented_rows() -> list[list[str]]:
@@ -276,31 +223,29 @@ def test_existing_decision_is_completed_first() -> None:
         assert next_commit_step(DECIDED, write, ()) == RollForward(DECIDED)
     assert next_abort_step(DECIDED, batch_write("7")) == RollForward(DECIDED)
     assert next_planning_step(DECIDED) == RollForward(DECIDED)
-    assert DECIDED.to_done() == Done(query_id=QUERY, batch="7")
+    assert DECIDED.to_done() == done("7")
 
 
 def test_next_batch_is_decided() -> None:
-    step = next_commit_step(Done(query_id=QUERY, batch="6"), batch_write("7"), OURS)
+    step = next_commit_step(done("6"), batch_write("7"), OURS)
     assert step == Decide(DECIDED)
 
 
 def test_same_batch_is_present_and_others_are_rejected() -> None:
-    assert (
-        next_commit_step(Done(query_id=QUERY, batch="7"), batch_write("7"), OURS) == AlreadyDone()
-    )
-    rejected = next_commit_step(Done(query_id=QUERY, batch="7"), batch_write("7", OTHER), OURS)
+    assert next_commit_step(done("7"), batch_write("7"), OURS) == AlreadyDone()
+    rejected = next_commit_step(done("7"), batch_write("7", OTHER), OURS)
     assert rejected == RejectBatch(BatchRejection.OTHER_QUERY)
 
 
 def test_query_that_takes_over_retires_the_previous_one() -> None:
-    log = Done(query_id=OTHER, batch="4", retired_query_ids=("query-0",))
+    log = done("4", OTHER, retired_query_ids=("query-0",))
     step = next_commit_step(log, batch_write("0", reset=True), OURS)
     assert step == Decide(
         Decided(query_id=QUERY, batch="0", transactions=OURS, retired_query_ids=("query-0", OTHER))
     )
-    assert next_commit_step(
-        Done(query_id=QUERY, batch="0", retired_query_ids=(OTHER,)), batch_write("1"), ()
-    ) == Decide(Decided(query_id=QUERY, batch="1", transactions=(), retired_query_ids=(OTHER,)))
+    assert next_commit_step(done("0", retired_query_ids=(OTHER,)), batch_write("1"), ()) == Decide(
+        Decided(query_id=QUERY, batch="1", transactions=(), retired_query_ids=(OTHER,))
+    )
 
 
 def test_takeover_requires_the_option_a_new_query_and_its_first_batch() -> None:
@@ -309,48 +254,45 @@ def test_takeover_requires_the_option_a_new_query_and_its_first_batch() -> None:
     assert not replaces_query(DECIDED, batch_write("1", OTHER, reset=True))
     assert not replaces_query(DECIDED, batch_write("0", reset=True))
     assert not replaces_query(
-        Done(query_id=QUERY, batch="0", retired_query_ids=(OTHER,)),
-        batch_write("0", OTHER, reset=True),
+        done("0", retired_query_ids=(OTHER,)), batch_write("0", OTHER, reset=True)
     )
 
 
 def test_abort_keeps_decided_transactions() -> None:
     assert never_decided(DECIDED, ["a", "b", "c"]) == {"c"}
-    assert never_decided(Done(query_id=QUERY, batch="7"), ["c"]) == {"c"}
+    assert never_decided(done("7"), ["c"]) == {"c"}
     assert next_abort_step(NoDecision(), batch_write("0")) == AbortTasks()
-    assert next_planning_step(Done(query_id=QUERY, batch="6")) is None
+    assert next_planning_step(done("6")) is None
 
 
 def test_abort_marks_abandoned_writes_and_commit_rejects_them() -> None:
-    ours = BatchWrite(query_id=QUERY, batch="7", nonces=frozenset({"n"}))
+    ours = batch_write("7", nonce="n")
     states: tuple[NoDecision | Done, ...] = (
         NoDecision(("m",)),
-        Done(query_id=QUERY, batch="6", retired_query_ids=(OTHER,), given_up_nonces=("m",)),
-        Done(query_id=OTHER, batch="3"),
+        done("6", retired_query_ids=(OTHER,), given_up_nonces=("m",)),
+        done("3", OTHER),
     )
     for state in states:
         step = abort_step(state, ours)
         assert isinstance(step, GiveUp)
         assert step.state == replace(state, given_up_nonces=(*state.given_up_nonces, "n"))
         assert next_abort_step(step.state, ours) == AbortTasks()
-    marked = Done(query_id=QUERY, batch="6", retired_query_ids=(), given_up_nonces=("n", "m"))
+    marked = done("6", retired_query_ids=(), given_up_nonces=("n", "m"))
     assert next_commit_step(marked, ours, OURS) == RejectBatch(BatchRejection.GIVEN_UP)
 
 
 def test_decision_clears_the_marks_of_its_batch() -> None:
-    another = BatchWrite(query_id=QUERY, batch="7", nonces=frozenset({"o"}))
-    step = next_commit_step(
-        Done(query_id=QUERY, batch="6", retired_query_ids=(), given_up_nonces=("n",)), another, OURS
-    )
+    another = batch_write("7", nonce="o")
+    step = next_commit_step(done("6", retired_query_ids=(), given_up_nonces=("n",)), another, OURS)
     assert step == Decide(DECIDED)
-    late = BatchWrite(query_id=QUERY, batch="7", nonces=frozenset({"n"}))
+    late = batch_write("7", nonce="n")
     assert next_commit_step(DECIDED.to_done(), late, ()) == AlreadyDone()
     assert next_abort_step(DECIDED.to_done(), late) == AbortTasks()
 
 
 def test_batch_with_other_rows_is_rejected_and_aborted_without_a_mark() -> None:
     log = replace(DECIDED, rows=10).to_done()
-    late = BatchWrite(query_id=QUERY, batch="7", nonces=frozenset({"n"}), rows=20, has_skipped=True)
+    late = batch_write("7", nonce="n", rows=20, has_skipped=True)
     assert next_commit_step(log, late, ()) == RejectBatch(BatchRejection.OTHER_ROWS)
     assert next_abort_step(log, late) == AbortTasks()
     step = next_commit_step(log, replace(late, batch="8", has_skipped=False), OURS)
@@ -359,7 +301,7 @@ def test_batch_with_other_rows_is_rejected_and_aborted_without_a_mark() -> None:
 
 def test_number_of_marks_is_limited() -> None:
     state = NoDecision(tuple(f"{number}" for number in range(MAX_GIVEN_UP)))
-    step = abort_step(state, BatchWrite(query_id=QUERY, batch="0", nonces=frozenset({"n"})))
+    step = abort_step(state, batch_write("0", nonce="n"))
     assert isinstance(step, GiveUp)
     assert step.state.given_up_nonces == (*state.given_up_nonces[1:], "n")
 
@@ -372,7 +314,7 @@ def test_abort_fences_only_after_a_possible_commit() -> None:
 def test_existing_write_belongs_to_the_run_that_found_it() -> None:
     """Another write of the same run is rejected, even if the first run has ended."""
     first, again, other = (
-        replace(job(QUERY, rows=10), run_id=run, nonces=frozenset({nonce}))
+        job(QUERY, rows=10, run_id=run, nonce=nonce)
         for run, nonce in (("r", "n"), ("s", "o"), ("s", "p"))
     )
     step = next_commit_step(NoDecision(), first, OURS)
@@ -392,32 +334,24 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
     [
         (NoDecision(), job(), BatchVerdict.WRITE),
         (NoDecision(), job(QUERY), BatchVerdict.WRITE),
-        (Done(query_id=None, batch="7"), job(), BatchVerdict.SKIP),
-        (Done(query_id=QUERY, batch="7"), job(QUERY), BatchVerdict.SKIP),
-        (Done(query_id=QUERY, batch="7"), job(), BatchVerdict.SKIP),
-        (Done(query_id=None, batch="7"), job(QUERY), BatchVerdict.SKIP),
+        (done("7", None), job(), BatchVerdict.SKIP),
+        (done("7"), job(QUERY), BatchVerdict.SKIP),
+        (done("7"), job(), BatchVerdict.SKIP),
+        (done("7", None), job(QUERY), BatchVerdict.SKIP),
         (DECIDED, job(QUERY), BatchVerdict.SKIP),
-        (Done(query_id=QUERY, batch="7"), job("new checkpoint"), BatchRejection.OTHER_QUERYS_BATCH),
-        (Done(query_id=None, batch="7", rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
-        (Done(query_id=QUERY, batch="7", rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
-        (
-            Done(query_id=QUERY, batch="7", rows=10),
-            job(QUERY, rows=20),
-            BatchRejection.OTHER_JOBS_ROWS,
-        ),
-        (Done(query_id=QUERY, batch="7", rows=10), job(QUERY, rows=10), BatchVerdict.SKIP),
-        (TO_A, replace(job(rows=10), topics=("a",)), BatchVerdict.SKIP),
-        (TO_A, replace(job(rows=10), topics=("a", "b")), BatchRejection.OTHER_JOBS_ROWS),
+        (done("7"), job("new checkpoint"), BatchRejection.OTHER_QUERYS_BATCH),
+        (done("7", None, rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
+        (done("7", rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
+        (done("7", rows=10), job(QUERY, rows=20), BatchRejection.OTHER_JOBS_ROWS),
+        (done("7", rows=10), job(QUERY, rows=10), BatchVerdict.SKIP),
+        (TO_A, job(rows=10, topics=("a",)), BatchVerdict.SKIP),
+        (TO_A, job(rows=10, topics=("a", "b")), BatchRejection.OTHER_JOBS_ROWS),
         (TO_A, job(rows=10), BatchVerdict.SKIP),
-        (FOUND, replace(job(QUERY), run_id="r", nonces=frozenset({"n"})), BatchVerdict.SKIP),
-        (
-            FOUND,
-            replace(job(QUERY), run_id="r", nonces=frozenset({"m"})),
-            BatchRejection.ANOTHER_WRITE,
-        ),
-        (FOUND, replace(job(QUERY), run_id="r"), BatchRejection.ANOTHER_WRITE),
-        (FOUND, replace(job(QUERY), run_id="s", nonces=frozenset({"m"})), BatchVerdict.SKIP),
-        (FOUND, replace(job(QUERY), nonces=frozenset({"m"})), BatchVerdict.SKIP),
+        (FOUND, job(QUERY, run_id="r", nonce="n"), BatchVerdict.SKIP),
+        (FOUND, job(QUERY, run_id="r", nonce="m"), BatchRejection.ANOTHER_WRITE),
+        (FOUND, job(QUERY, run_id="r"), BatchRejection.ANOTHER_WRITE),
+        (FOUND, job(QUERY, run_id="s", nonce="m"), BatchVerdict.SKIP),
+        (FOUND, job(QUERY, nonce="m"), BatchVerdict.SKIP),
     ],
 )
 def test_single_batch_of_a_batch_job(
@@ -448,8 +382,8 @@ def test_batch_before_the_latest_of_an_unknown_query_is_rejected(
     verdict: BatchVerdict | BatchRejection,
 ) -> None:
     """A restarted query repeats only its latest batch; None rows are confirmed by an operator."""
-    state = Done(query_id=written_by, batch="7", rows=rows, plannings=(Planning("r", "n"),))
-    latest = replace(job(query), run_id=run, nonces=frozenset({"m"}))
+    state = done("7", written_by, rows=rows, plannings=(Planning("r", "n"),))
+    latest = job(query, run_id=run, nonce="m")
     earlier = replace(latest, has_later_batch=True)
     assert batch_verdict(state, earlier) is verdict
     if verdict is BatchRejection.EARLIER_BATCH:

@@ -188,8 +188,7 @@ def test_error_identifies_a_hidden_dead_letter_topic() -> None:
 
 def test_waiting_batches_fail_if_the_topic_is_denied() -> None:
     with world() as sim:
-        sim.send([b"first"])
-        sim.finish()
+        sim.deliver([b"first"])
         sim.fault(*[Fault(error=ErrorCode.not_leader_or_follower)] * 20)
         sim.send_batches(3)
         sim.steps(3)
@@ -205,8 +204,7 @@ def test_waiting_batches_fail_if_the_topic_is_denied() -> None:
 def test_waiting_batches_become_dead_letters_if_tolerated(codec: str) -> None:
     cluster = FakeCluster(topics={"t": 2, "u": 1, "dead": 1})
     with world(cluster, tolerant(), compression_type=codec) as sim:
-        sim.send([b"first"])
-        sim.finish()
+        sim.deliver([b"first"])
         sim.fault(
             *[Fault(error=ErrorCode.not_enough_replicas)] * 5
         )  # none of these can be in the log
@@ -249,8 +247,7 @@ def test_dead_letters_of_denied_topics_name_their_topic() -> None:
 def test_rejected_batch_has_the_same_reason(caplog: pytest.LogCaptureFixture) -> None:
     with world(FakeCluster(topics={"t": 1, "dead": 1}), tolerant()) as sim:
         sim.fault(Fault(error=TOPIC, extra={"error_message": "denied by policy"}))
-        sim.send([b"a", b"b"])
-        sim.finish()
+        sim.deliver([b"a", b"b"])
         right = "Grant Write on topic t to User:ANONYMOUS"
         expected = f"denied by policy; {right}: {command('Write', '--topic t')}"
         assert all(reason.endswith(expected) for reason in reasons(sim))

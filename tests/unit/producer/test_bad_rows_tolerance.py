@@ -45,8 +45,7 @@ def test_rejected_records_open_no_breaker(
 ) -> None:
     settings = tolerant(ONCE) if tolerates else SessionSettings(throttling=_pressure(ONCE))
     with world(cluster(), settings) as sim:
-        sim.send([b"first"])
-        sim.finish()
+        sim.deliver([b"first"])
         sim.fault(*[Fault(error=code, extra=extra)] * (1 if tolerates else 3))
         sim.send([b"bad", b"worse"] if extra else [b"bad"])
         if tolerates:
@@ -70,8 +69,7 @@ def test_job_breaker_fails_the_task_at_its_failure_threshold(threshold: int) -> 
     with world(cluster(), tolerant(breaker, letters=False)) as sim:
         sim.fault(*[Fault(error=ErrorCode.topic_authorization_failed)] * 10)
         for number in range(threshold - 1):
-            sim.send([b"no right"], number % 4)
-            sim.finish()
+            sim.deliver([b"no right"], number % 4)
         sim.send([b"no right"])
         with pytest.raises(DeliveryError, match=plural(threshold, "permanent failure")):
             sim.finish()
@@ -86,8 +84,7 @@ def test_partition_breaker_opens_at_its_failure_threshold(threshold: int) -> Non
         for number in range(threshold):
             assert not watch.is_open(TopicPartition("t", 0), 1, sim.clock.monotonic())
             sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
-            sim.send([b"no right %d" % number])
-            sim.finish()
+            sim.deliver([b"no right %d" % number])
         assert watch.is_open(TopicPartition("t", 0), 1, sim.clock.monotonic())
         sim.send([b"too late"])
         sim.send([b"good"], 0, "u")  # of the same broker, which has not failed
@@ -129,10 +126,8 @@ def test_single_batch_probes_a_broker_after_its_pause() -> None:
 def test_denied_topic_does_not_fail_other_topics(code: int, flaw: str, *, keep: bool) -> None:
     with world(cluster(u=1), tolerant(letters=keep)) as sim:
         sim.fault(Fault(error=code))
-        sim.send([b"a", b"b"])
-        sim.finish()
-        sim.send([b"good"], 0, "u")
-        sim.finish()
+        sim.deliver([b"a", b"b"])
+        sim.deliver([b"good"], 0, "u")
         assert sim.cluster.logs["u", 0].values() == [b"good"]
         assert counts(sim) == {flaw: (2, 0) if keep else (0, 2)}
         assert [record.value for record in letters(sim)] == ([b"a", b"b"] if keep else [])
@@ -147,13 +142,10 @@ def test_denied_topic_does_not_fail_other_topics(code: int, flaw: str, *, keep: 
 
 def test_rows_after_those_of_a_denied_topic_have_no_sequence_gap() -> None:
     with world(cluster(), tolerant()) as sim:
-        sim.send([b"0"])
-        sim.finish()
+        sim.deliver([b"0"])
         sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
-        sim.send_batches(4)
-        sim.finish()
-        sim.send([b"last"])
-        sim.finish()
+        sim.deliver_batches(4)
+        sim.deliver([b"last"])
         assert len(letters(sim)) == 3
         assert sim.cluster.logs["t", 0].end == 1 + 9 + 1
 
@@ -269,8 +261,7 @@ def test_rejected_batch_is_halved_until_bad_records_are_found(code: int, *, keep
         picky = sim.cluster.logs["t", 0] = RejectingLog(code)
         values = [b"bad%03d" % n if n in {0, 17, 63} else b"%06d" % n for n in range(64)]
         sim.send(values)
-        sim.send([b"after"])
-        sim.finish()
+        sim.deliver([b"after"])
         good = [value for value in values if not value.startswith(b"bad")]
         assert picky.values() == [*good, b"after"]
         bad = [b"bad000", b"bad017", b"bad063"]
@@ -288,8 +279,7 @@ def test_invalid_record_indexes_are_ignored() -> None:
     nobody = {"record_errors": [{"batch_index": 9, "batch_index_error_message": "?"}]}
     with world(cluster(), tolerant()) as sim:
         sim.fault(Fault(error=ErrorCode.invalid_record, extra=nobody))
-        sim.send([b"a", b"b", b"c"])
-        sim.finish()
+        sim.deliver([b"a", b"b", b"c"])
         assert sim.cluster.logs["t", 0].values() == [b"a", b"b", b"c"]
         assert counts(sim) == {}
 

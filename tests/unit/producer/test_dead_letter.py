@@ -194,8 +194,7 @@ def test_ordinary_row_of_dead_letter_topic_is_not_truncated() -> None:
 def test_large_batch_of_dead_letters_is_split(codec: str) -> None:
     with world(cluster(), tolerant(), batch_size=8_000, compression_type=codec) as sim:
         sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
-        sim.send([b"%04d" % number for number in range(500)])
-        sim.finish()
+        sim.deliver([b"%04d" % number for number in range(500)])
         assert [record.value for record in letters(sim)] == [b"%04d" % n for n in range(500)]
         batches = sim.cluster.logs[DEAD, 0].batches
         assert len(batches) > 10

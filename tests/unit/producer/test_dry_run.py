@@ -32,8 +32,7 @@ def test_report_equals_that_of_a_write_without_sending(codec: str, partition: in
     for settings in (None, DRY):
         cluster = FakeCluster(nodes=2, topics={"t": 4})
         with world(cluster, settings, enable_idempotence="false", compression_type=codec) as sim:
-            sim.send_batches(9, partition)
-            sim.finish()
+            sim.deliver_batches(9, partition)
             sim.check_accounting()
             reports.append(sim.report())
             assert bool(cluster.seen) == (settings is None)
@@ -54,8 +53,7 @@ def test_rows_for_the_dead_letter_topic_are_counted_but_not_sent() -> None:
     cluster = FakeCluster(topics={"t": 1, DEAD: 1})
     settings = replace(DRY, dead_letters=policy)
     with world(cluster, settings, enable_idempotence="false", max_request_size=3_000) as sim:
-        sim.send([b"a", b"." * 5_000, b"b"])
-        sim.finish()
+        sim.deliver([b"a", b"." * 5_000, b"b"])
         report = sim.report()
         assert {part.topic: part.would_be_written for part in report.partitions} == {
             "t": 2,
@@ -72,8 +70,7 @@ def test_topic_to_be_created_exists_only_in_this_session() -> None:
         sim.load_metadata(("new", "t"))
         sim.send_batches(6, None, "new")
         sim.send_batches(2, 2, "new")
-        sim.send_batches(1, 0)
-        sim.finish()
+        sim.deliver_batches(1, 0)
         parts = sim.report().partitions
         assert [(part.key, part.leader) for part in parts] == [
             (("new", 0), 1),

@@ -60,8 +60,7 @@ def write_with_faults(sim: World) -> None:
     cluster.stop(2)
     cluster.move("t", 1, 1)
     sent += sim.send_batches(2)
-    other = sim.send_batches(2, partition=1)
-    sim.finish()
+    other = sim.deliver_batches(2, partition=1)
     assert cluster.logs["t", 0].values() == sent
     assert cluster.logs["t", 1].values() == other
     assert sim.statuses() == {PERSISTED: sim.appended}
@@ -96,8 +95,7 @@ def test_topic_that_does_not_exist_yet(release: str) -> None:
         sim.cluster.create("late", 1)
         del sim.cluster.metadata_errors["late"]
         sim.run(lambda: "late" in sim.client.metadata.cluster.topics)
-        values = sim.send_batches(2, topic="late")
-        sim.finish()
+        values = sim.deliver_batches(2, topic="late")
         assert sim.cluster.logs["late", 0].values() == values
 
 
@@ -153,12 +151,10 @@ def test_leader_epochs_before_metadata_9_are_ignored(version: int) -> None:
     with world(cluster_of({ApiKey.METADATA: version})) as sim:
         sim.cluster.logs["t", 0].leader_epoch = 9
         sim.client.metadata.request_refresh()
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         log = sim.cluster.logs["t", 0]
         log.leader, log.leader_epoch = 2, 8
-        values = sim.send_batches(1)
-        sim.finish()
+        values = sim.deliver_batches(1)
         assert log.values()[3:] == values
         assert sim.cluster.seen[-1].node == 2
 
@@ -168,10 +164,8 @@ def test_client_side_throttling_starts_with_produce_6(version: int, waits: bool)
     """Before KIP-219, the broker itself delays the response."""
     with world(cluster_of({ApiKey.PRODUCE: version})) as sim:
         sim.fault(Fault(throttle_ms=1_000))
-        sim.send_batches(1)
-        sim.finish()
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
+        sim.deliver_batches(1)
         pause = sim.cluster.seen[1].at - sim.cluster.seen[0].at
         assert (pause >= 1.0) is waits
 

@@ -100,13 +100,11 @@ def test_producer_state_of_earlier_session_does_not_matter(
     since_2_5: bool, lost: Callable[[World], None], fault: Fault | None
 ) -> None:
     with world(brokers(since_2_5)) as sim:
-        first = sim.send_batches(6)
-        sim.finish()
+        first = sim.deliver_batches(6)
         lost(sim)
         sim.next_session()
         sim.fault(fault)
-        second = sim.send_batches(6)
-        sim.finish()
+        second = sim.deliver_batches(6)
         assert log_of(sim) == first + second
         assert sim.statuses() == {DeliveryStatus.PERSISTED: sim.appended}
 
@@ -118,8 +116,7 @@ def test_first_batch_after_a_pause_is_sent_alone(
 ) -> None:
     """Within a session: brokers may have lost the producer state, and one rejects a batch."""
     with world(brokers(since_2_5)) as sim:
-        values = sim.send_batches(6)
-        sim.finish()
+        values = sim.deliver_batches(6)
         lost(sim)
         sim.clock.advance(20.0)
         sim.client.metadata.request_refresh()
@@ -132,8 +129,7 @@ def test_first_batch_after_a_pause_is_sent_alone(
 
 def test_new_leader_receives_one_batch_first() -> None:
     with world(brokers(since_2_5=True)) as sim:
-        values = sim.send_batches(2)
-        sim.finish()
+        values = sim.deliver_batches(2)
         moved(sim)
         sim.client.metadata.request_refresh()
         sim.steps(5)
@@ -155,8 +151,7 @@ def test_new_leader_receives_one_batch_first() -> None:
 def test_batch_overtaken_by_a_later_one_is_not_written_after_it(code: int) -> None:
     """A broker that loses the producer state accepts any batch as the next one."""
     with world(brokers(since_2_5=True), max_in_flight_requests_per_connection=3) as sim:
-        values = sim.send_batches(2)
-        sim.finish()
+        values = sim.deliver_batches(2)
         sim.fault(None, Fault(error=code), Fault(forget=True))
         values += sim.send_batches(3)
         sim.steps(12)
@@ -243,15 +238,13 @@ def test_gap_is_not_passed_to_the_next_session(
     since_2_5: bool, ends: Callable[[World], int]
 ) -> None:
     with world(brokers(since_2_5), TOLERANT) as sim:
-        sim.send([b"first"])
-        sim.finish()
+        sim.deliver([b"first"])
         dropped = ends(sim)
         sim.finish()
         assert sim.statuses() == {DeliveryStatus.PERSISTED: sim.appended - dropped}
         before = log_of(sim)
         sim.next_session()
-        values = sim.send_batches(6)
-        sim.finish()
+        values = sim.deliver_batches(6)
         assert log_of(sim) == before + values
         assert sim.report().retries == 0
 
@@ -260,25 +253,21 @@ def test_each_session_has_its_own_epoch() -> None:
     """The producer id stays the same, so that brokers keep one state for many tasks."""
     with world(brokers(since_2_5=True)) as sim:
         for _ in range(3):
-            sim.send_batches(2)
-            sim.finish()
+            sim.deliver_batches(2)
             sim.next_session()
         assert epochs(sim) == [0, 0, 1, 1, 2, 2]
         assert len(sim.cluster.logs["t", 0].producers) == 1
         sim.next_session()  # a session that sends nothing uses no epoch
-        sim.send([b"."])
-        sim.finish()
+        sim.deliver([b"."])
         assert epochs(sim)[-1] == 3
 
 
 def test_session_after_the_last_epoch_gets_a_new_producer_id() -> None:
     with world(brokers(since_2_5=True)) as sim:
-        sim.send([b"first"])
-        sim.finish()
+        sim.deliver([b"first"])
         sim.session.identity.epoch = LAST_EPOCH
         sim.next_session()
-        sim.send([b"second"])
-        sim.finish()
+        sim.deliver([b"second"])
         assert log_of(sim) == [b"first", b"second"]
         assert epochs(sim) == [0, 0]
         assert len(sim.cluster.logs["t", 0].producers) == 2

@@ -14,8 +14,7 @@ PERSISTED, SENT = DeliveryStatus.PERSISTED, DeliveryStatus.SENT
 
 def test_records_arrive_in_order_with_gapless_sequences() -> None:
     with world() as sim:
-        values = sim.send_batches(7)
-        sim.finish()
+        values = sim.deliver_batches(7)
         assert sim.cluster.logs["t", 0].values() == values
         assert sim.cluster.logs["t", 0].sequences() == [(0, 3 * number, 3) for number in range(7)]
         assert sim.statuses() == {PERSISTED: 21}
@@ -25,8 +24,7 @@ def test_records_arrive_in_order_with_gapless_sequences() -> None:
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_report_contains_offsets_and_bytes(codec: str) -> None:
     with world(compression_type=codec) as sim:
-        sim.send_batches(3)
-        sim.finish()
+        sim.deliver_batches(3)
         (part,) = sim.report().partitions
         assert (part.batches, part.first_offset, part.last_offset) == (3, 0, 8)
         assert part.bytes_sent == sum(map(len, sim.cluster.logs["t", 0].batches))
@@ -37,16 +35,14 @@ def test_topic_ids_are_used_after_all_brokers_have_them() -> None:
     cluster = FakeCluster(topics={"t": 1})
     cluster.ids["t"] = None  # type: ignore[assignment]
     with world(cluster) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert cluster.seen[0].version == 12
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])
 def test_max_in_flight_requests(limit: int) -> None:
     with world(max_in_flight_requests_per_connection=limit) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.fault(Fault(hold=True))
         values = sim.send_batches(12)
         sim.steps(40)
@@ -82,8 +78,7 @@ def test_request_has_one_batch_per_partition_and_respects_its_size() -> None:
 
 def test_only_leaders_with_data_are_connected() -> None:
     with world(FakeCluster(nodes=6, topics={"t": 6})) as sim:
-        sim.send_batches(1, partition=2)
-        sim.finish()
+        sim.deliver_batches(1, partition=2)
         assert {seen.node for seen in sim.cluster.seen} == {3}
         # The bootstrap connection, the leader's, and at most one for metadata.
         assert len(sim.cluster.peers) <= 3
@@ -91,8 +86,7 @@ def test_only_leaders_with_data_are_connected() -> None:
 
 def test_acks_0_counts_as_sent_and_never_as_persisted() -> None:
     with world(acks="0") as sim:
-        values = sim.send_batches(4)
-        sim.finish()
+        values = sim.deliver_batches(4)
         sim.cluster.pump()
         assert sim.cluster.logs["t", 0].values() == values
         assert sim.statuses() == {SENT: 12}
@@ -102,8 +96,7 @@ def test_acks_0_counts_as_sent_and_never_as_persisted() -> None:
 
 def test_acks_1_has_no_sequences() -> None:
     with world(acks="1") as sim:
-        sim.send_batches(2)
-        sim.finish()
+        sim.deliver_batches(2)
         assert sim.cluster.logs["t", 0].sequences() == [(-1, -1, 3), (-1, -1, 3)]
         assert ApiKey.INIT_PRODUCER_ID not in {api for _, api in sim.cluster.requests}
         assert sim.statuses() == {PERSISTED: 6}
@@ -122,8 +115,7 @@ def test_producer_id_received_after_its_session_serves_the_next(is_received_betw
             sim.cluster.pump()
             sim.client._idle()
         sim.next_session()
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert sim.statuses() == {PERSISTED: 3}
 
 

@@ -41,8 +41,7 @@ NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
 )
 def test_rejection_fails_the_session_and_is_not_persisted(code: int) -> None:
     with world() as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.fault(Fault(error=code))
         sim.send_batches(4)
         sim.send_batches(2, partition=1)
@@ -103,8 +102,7 @@ def test_retries_are_exhausted(retries: int) -> None:
 def test_batches_in_flight_when_the_session_fails_still_count() -> None:
     with world() as sim:
         sim.send_batches(1, partition=0)
-        sim.send_batches(1, partition=1)
-        sim.finish()
+        sim.deliver_batches(1, partition=1)
         sim.fault(Fault(error=ErrorCode.topic_authorization_failed), None)
         sim.send_batches(1, partition=0)
         sim.steps(1)
@@ -198,8 +196,7 @@ def test_codec_error_fails_the_session_and_reports_every_record(
         raise MemoryError("no room")
 
     with world(compression_type="lz4") as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         monkeypatch.setattr(ProducerBatch, "compress_records", compress_records)
         sim.send_batches(2)
         error = sim.await_failure()

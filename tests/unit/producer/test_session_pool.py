@@ -101,14 +101,12 @@ def test_tasks_of_two_queries_share_a_client_with_their_own_client_ids() -> None
     """Quotas and metrics distinguish them by client id; connections stay open."""
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, SessionSettings(client_id="kafkaprod-etl-clicks")) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         opened = len(cluster.peers)
         first = cluster.client_ids.copy()
         sim._settings = SessionSettings(client_id="kafkaprod-etl-orders")
         sim.next_session()
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert len(cluster.peers) == opened
         assert set(first) == {"kafkaprod-etl-clicks"}
         assert set(cluster.client_ids[len(first) :]) == {"kafkaprod-etl-orders"}
@@ -126,8 +124,7 @@ def test_tasks_of_two_queries_share_a_client_with_their_own_client_ids() -> None
 def test_client_id_of_the_user_has_priority(of_user: str, of_task: str, shown: str) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, SessionSettings(client_id=of_task), client_id=of_user) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert set(cluster.client_ids) == {shown}
 
 

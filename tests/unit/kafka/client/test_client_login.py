@@ -79,8 +79,7 @@ def test_one_rejecting_bootstrap_server_does_not_stop_a_job() -> None:
     cluster.move("t", 0, 2)
     servers = "127.0.0.1:40001,127.0.0.1:40002"
     with world(cluster, security=password_login(), bootstrap_servers=servers) as sim:
-        sim.send_batches(5)
-        sim.finish()
+        sim.deliver_batches(5)
         assert sim.report().persisted == 15
 
 
@@ -129,8 +128,7 @@ def test_reauthentication_under_load_does_not_affect_batches() -> None:
 def test_requests_in_flight_complete_before_the_login() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login()) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert cluster.sasl is not None
         logins = len(cluster.sasl.logins)
         sim.fault(Fault(hold=True))
@@ -152,8 +150,7 @@ def test_requests_without_response_are_sent_before_the_login() -> None:
     """acks=0: no response wakes the connection after the last byte is written."""
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login(), acks=0, enable_idempotence=False) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert cluster.sasl is not None
         logins = len(cluster.sasl.logins)
         cluster.writable_bytes[1] = 10
@@ -184,8 +181,7 @@ def test_reauthentication_that_never_starts_times_out() -> None:
         request_timeout_ms=2_000,
         socket_connection_setup_timeout_ms=1_000,
     ) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         (broker,) = (
             broker_connection
             for broker_connection in sim.client.network.brokers()
@@ -203,14 +199,12 @@ def test_reauthentication_that_never_starts_times_out() -> None:
 def test_idle_connection_is_not_reauthenticated() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login(), metadata_max_age_ms=600_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert cluster.sasl is not None
         logins = len(cluster.sasl.logins)
         sim.steps(50, tick=0.5)
         assert len(cluster.sasl.logins) == logins
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert len(cluster.sasl.logins) > logins
         assert sim.report().retries == 0
 
@@ -218,8 +212,7 @@ def test_idle_connection_is_not_reauthenticated() -> None:
 def test_password_changed_during_a_job_fails_it_within_seconds() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login()) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert cluster.sasl is not None
         cluster.sasl.password = "another"
         sim.clock.advance(0.96)
@@ -236,8 +229,7 @@ def test_new_password_in_a_file_is_used_during_a_job(tmp_path: Path) -> None:
     cluster, secret = brokers(lifetime_ms=1_000), tmp_path / "password"
     secret.write_text("open sesame\n")
     with world(cluster, security=password_login(f"file:{secret}")) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert cluster.sasl is not None
         cluster.sasl.password = "another"
         sim.clock.advance(0.96)
@@ -253,20 +245,17 @@ def test_new_password_in_a_file_is_used_during_a_job(tmp_path: Path) -> None:
 def test_request_lost_during_a_login_is_sent_again() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login()) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.fault(Fault(append=True, lose=True))
         sim.send_batches(1)
         sim.clock.advance(0.96)
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert cluster.logs["t", 0].end == sim.report().persisted == 9
 
 
 def test_zero_session_lifetime_does_not_stop_the_client() -> None:
     with world(brokers(lifetime_ms=1), security=password_login()) as sim:
-        sim.send_batches(20)
-        sim.finish()
+        sim.deliver_batches(20)
         assert sim.report().persisted == 60
 
 
@@ -287,16 +276,14 @@ def test_hanging_step_ends_at_the_connection_setup_timeout() -> None:
         assert "getting a token or ticket" in reason
         sim.logins.holding = False
         sim.load_metadata()
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert sim.report().persisted == 3
 
 
 def test_loop_continues_during_a_slow_step() -> None:
     cluster = brokers(nodes=2)
     with world(cluster, security=password_login()) as sim:
-        sim.send_batches(1, partition=0)
-        sim.finish()
+        sim.deliver_batches(1, partition=0)
         sim.logins.holding = True
         sim.send_batches(1, partition=1)
         sim.steps(10)

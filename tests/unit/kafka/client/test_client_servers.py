@@ -38,8 +38,7 @@ def test_with_acks_0_broker_that_reads_nothing_times_out() -> None:
         "request_timeout_ms": 2_000,
     }
     with world(cluster, delivery_timeout_ms=60_000, **options) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         cluster.writable_bytes[1] = 100
         sim.send_batches(3)
         sim.steps(15, tick=0.1)
@@ -54,13 +53,11 @@ def test_with_acks_0_broker_that_reads_nothing_times_out() -> None:
 def test_metadata_without_brokers_is_ignored() -> None:
     """A broker that is just starting may know no brokers."""
     with world(metadata_max_age_ms=500) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.cluster.unlisted_leaders.add(1)
         for _ in range(20):
             sim.steps(5, tick=0.1)
-            sim.send_batches(1)
-            sim.finish()
+            sim.deliver_batches(1)
         assert sim.cluster.logs["t", 0].end == 63
         assert sim.client.metadata.cluster.nodes
 
@@ -99,8 +96,7 @@ def test_invalid_metadata_is_requested_again(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, wrong)
         before = sim.client.metadata.updates
         sim.steps(20, tick=0.1)
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert sim.client.metadata.updates == before
         monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, right)
         sim.steps(20, tick=0.1)
@@ -144,8 +140,7 @@ def test_another_cluster_at_the_same_address_fails_the_session(
     """
     transaction = TransactionSettings(transactional_id="t-1", timeout_ms=60_000)
     with world(transaction=transaction, metadata_max_age_ms=1_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         right = handlers.HANDLERS[ApiKey.METADATA]
 
         def other(cluster: FakeCluster, request: Any) -> dict[str, Any]:
@@ -166,15 +161,13 @@ def disconnects(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_idle_disconnect_is_neither_failure_nor_log_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with world() as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.cluster.stop(1)
         sim.cluster.alive.add(1)
         sim.steps(20)
         assert sim.client.network.failures.reasons == {}
         assert [record for record in caplog.records if record.levelno >= logging.INFO] == []
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert sim.report().persisted == 6
         assert (sim.report().retries, dict(sim.report().errors)) == (0, {})
 
@@ -183,15 +176,13 @@ def test_metadata_is_requested_after_each_leader_disconnect() -> None:
     """The broker may no longer be the leader, even if earlier disconnects were harmless."""
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         for _ in range(3):
             requests = sim.client.metadata.sent_requests
             cluster.stop(1)
             cluster.alive.add(1)
             sim.steps(100)
-            sim.send_batches(1)
-            sim.finish()
+            sim.deliver_batches(1)
             sim.steps(50)
             assert sim.client.metadata.sent_requests > requests
         assert sim.report().retries == 0
@@ -202,8 +193,7 @@ def test_debug_log_distinguishes_idle_from_lost_connections(
 ) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, debug="broker") as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.cluster.stop(1)
         sim.cluster.alive.add(1)
         sim.steps(20)
@@ -212,8 +202,7 @@ def test_debug_log_distinguishes_idle_from_lost_connections(
         assert len(idle) == 2  # the bootstrap connection and the broker's own
         caplog.clear()
         sim.fault(Fault(lose=True))
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
     lost, *_ = disconnects(caplog)
     assert "idle" not in lost
     assert "lost=[2]" in lost

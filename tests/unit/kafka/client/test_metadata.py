@@ -25,8 +25,7 @@ def two_topics(**options: Any) -> World:
     cluster = FakeCluster(topics={"old": 1, "new": 1})
     sim = World(cluster, metadata_max_age_ms=int(MAX_AGE_S * 1_000), **options)
     sim.next_session(("old",))
-    sim.send_batches(1, topic="old")
-    sim.finish()
+    sim.deliver_batches(1, topic="old")
     return sim
 
 
@@ -64,14 +63,12 @@ def test_session_without_topics_requests_none() -> None:
 
 def test_next_session_needs_no_response_for_a_known_topic() -> None:
     with world(metadata_max_age_ms=300_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         before = len(sim.cluster.requested_topics)
         for _ in range(5):
             sim.next_session(())
             sim.steps(3)
-            sim.send_batches(1)
-            sim.finish()
+            sim.deliver_batches(1)
         assert len(sim.cluster.requested_topics) == before
 
 

@@ -149,8 +149,7 @@ def test_every_bootstrap_address_is_tried() -> None:
     with world(cluster, bootstrap_servers=servers) as sim:
         cluster.move("t", 0, 3)
         sim.run(lambda: sim.client.metadata.cluster.leader("t", 0) == 3)
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert cluster.logs["t", 0].end == 3
 
 
@@ -270,8 +269,7 @@ def test_refused_tcp_connection() -> None:
 def test_invalid_response_closes_the_connection() -> None:
     """Its requests in flight are sent again."""
     with world() as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.fault(Fault(extra={"base_offset": 0}))
         real = sim.cluster._serve
 
@@ -281,8 +279,7 @@ def test_invalid_response_closes_the_connection() -> None:
             peer.socket.send(b"\x00\x00\x00\x06nonsense"[:10])
 
         sim.cluster._serve = serve_broken  # type: ignore[method-assign]
-        sim.send_batches(3)
-        sim.finish()
+        sim.deliver_batches(3)
         assert sim.cluster.logs["t", 0].end == 12
         sim.check_accounting()
 

@@ -34,8 +34,7 @@ def lines(log: pytest.LogCaptureFixture) -> list[str]:
 def test_lost_request_and_recovery_are_logged(log: pytest.LogCaptureFixture) -> None:
     with world() as sim:
         sim.fault(Fault(lose=True))
-        sim.send_batches(2)
-        sim.finish()
+        sim.deliver_batches(2)
         lost, back = lines(log)
     assert lost.startswith(
         f"{BROKER}: the connection was lost with 1 request in flight, the oldest "
@@ -50,8 +49,7 @@ def test_permanent_outage_is_logged_rarely(log: pytest.LogCaptureFixture) -> Non
     cluster = FakeCluster(topics={"t": 1})
     minutes, tick = 3, 0.1
     with world(cluster, delivery_timeout_ms=900_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         cluster.still_listed.add(1)
         cluster.stop(1)
         sim.send_batches(4)
@@ -84,8 +82,7 @@ def test_broker_and_bootstrap_server_at_one_address_are_logged_separately(
     log: pytest.LogCaptureFixture,
 ) -> None:
     with world(bootstrap_servers="127.0.0.1:40001", delivery_timeout_ms=900_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.cluster.still_listed.add(1)
         sim.cluster.stop(1)
         sim.steps(20, 0.1)  # no batch waits for the broker
@@ -128,8 +125,7 @@ def test_leaderless_partition_does_not_wait_for_bootstrap_servers(
     log: pytest.LogCaptureFixture,
 ) -> None:
     with world(delivery_timeout_ms=900_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.cluster.stop(1)
         metadata = sim.client.metadata
         metadata.cluster = replace(metadata.cluster, nodes={})
@@ -165,8 +161,7 @@ def test_outage_of_the_whole_cluster_does_not_flood_the_log(log: pytest.LogCaptu
 def test_unresponsive_broker_is_logged_before_the_timeout(log: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, request_timeout_ms=25_000, delivery_timeout_ms=900_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.fault(Fault(hold=True))
         sim.send_batches(3)
         sim.steps(95, 0.1)
@@ -235,8 +230,7 @@ def test_outages_are_logged_by_the_clock() -> None:
 
 def test_throttling_is_logged_instead_of_a_missing_response(log: pytest.LogCaptureFixture) -> None:
     with world(client_id="etl", max_in_flight_requests_per_connection=1) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.fault(*[Fault(throttle_ms=40_000)] * 3)
         sim.send_batches(4)
         sim.finish(0.25)
@@ -258,8 +252,7 @@ def test_request_in_a_throttled_channel_does_not_time_out() -> None:
     """KIP-219: the broker reads requests sent before the throttling when it has ended."""
     cluster = FakeCluster(topics={"t": 4})
     with world(cluster, request_timeout_ms=10_000, max_request_size=1_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.fault(Fault(throttle_ms=60_000), Fault(hold=True))
         for partition in range(1, 3):
             sim.send_batches(1, partition)

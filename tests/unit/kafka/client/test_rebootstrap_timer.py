@@ -45,13 +45,11 @@ def test_broker_that_requires_rebootstrapping_is_replaced_by_bootstrap_servers()
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster, metadata_max_age_ms=1_000) as sim:
         sim.send_batches(1, partition=0)
-        sim.send_batches(1, partition=1)
-        sim.finish()
+        sim.deliver_batches(1, partition=1)
         dialled = cluster.connected_ports.count(BASE_PORT)
         cluster.metadata_response_errors.append(REBOOTSTRAP_REQUIRED)
         sim.run(lambda: cluster.connected_ports.count(BASE_PORT) > dialled, tick=0.1)
-        sim.send_batches(2, partition=1)
-        sim.finish()
+        sim.deliver_batches(2, partition=1)
         assert cluster.logs["t", 1].end == 9
 
 
@@ -81,8 +79,7 @@ def test_brokers_without_metadata_are_forgotten_after_a_while() -> None:
         assert sim.client.metadata.cluster.nodes
         sim.run(lambda: not sim.client.metadata.cluster.nodes, tick=0.1)
         cluster.unanswered.clear()
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert cluster.connected_ports.count(BASE_PORT) > dialled
         assert cluster.logs["t", 0].end == 3
 

@@ -319,8 +319,7 @@ def guarded(breaker: BreakerConfig) -> SessionSettings:
 def test_open_breaker_sends_nothing_until_its_pause_ends() -> None:
     breaker = BreakerConfig(target=Thresholds(retry_percent=75), min_batches=4, open_ms=9_000)
     with world(settings=guarded(breaker)) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 3)
         sim.send_batches(1)
         sim.run(lambda: len(sim.cluster.seen) == 4, 0.1)

@@ -73,8 +73,7 @@ def test_keyless_rows_are_appended_immediately(pool: ThreadPoolExecutor) -> None
 
 def test_first_metadata_request_is_not_delayed(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster(topics={"known": 1})) as sim:
-        sim.send([b"first"], topic="known")
-        sim.finish()
+        sim.deliver([b"first"], topic="known")
         sim.cluster.create("t", 1)
         before = len(sim.cluster.requests)
         Writer(sim, pool).call_alone(lambda: sim.send([b"a"], None))

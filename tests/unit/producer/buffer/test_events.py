@@ -40,8 +40,7 @@ def named(logged: list[Event], context: str, name: str) -> list[dict[str, str]]:
 
 def test_batch_is_traceable_from_append_to_response(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="msg,protocol,eos") as sim:
-        sim.send_batches(3)
-        sim.finish()
+        sim.deliver_batches(3)
         session = sim.session.context.events.session
     logged = events(caplog)
     for number in range(3):
@@ -67,8 +66,7 @@ def test_batch_is_traceable_from_append_to_response(caplog: pytest.LogCaptureFix
 def test_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="msg") as sim:
         sim.fault(Fault(lose=True))
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
     logged = events(caplog)
     first, second = named(logged, "msg", "send")
     assert (first["attempt"], second["attempt"]) == ("1", "2")
@@ -81,11 +79,9 @@ def test_retry_is_a_second_send_with_the_same_sequence(caplog: pytest.LogCapture
 def test_split_and_new_epoch_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="queue,eos", batch_size=2_000) as sim:
         sim.fault(Fault(error=ErrorCode.message_too_large))
-        sim.send_batches(2)
-        sim.finish()
+        sim.deliver_batches(2)
         sim.fault(Fault(error=ErrorCode.unknown_producer_id))
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
     logged = events(caplog)
     (split,) = named(logged, "queue", "split")
     assert split["into"] == f"{split['batch']}.0,{split['batch']}.1"
@@ -109,8 +105,7 @@ def test_corrected_batch_is_not_logged_as_split(caplog: pytest.LogCaptureFixture
 
 def test_keyless_batch_is_traceable_to_its_partition(caplog: pytest.LogCaptureFixture) -> None:
     with world(FakeCluster(topics={"t": 1}), debug="msg") as sim:
-        sim.send_batches(1, None)
-        sim.finish()
+        sim.deliver_batches(1, None)
     ours = [event for event in events(caplog) if event.fields["batch"] == "1"]
     assert [(event.name, event.fields["partition"]) for event in ours] == [
         ("append", "t--1"),
@@ -134,8 +129,7 @@ def test_failures_are_logged(caplog: pytest.LogCaptureFixture) -> None:
 def test_connections_metadata_and_leaders_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster, debug="broker,metadata,topic,security") as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         client = sim.client.name
     logged = events(caplog)
     assert {event.fields["client"] for event in logged} == {client}
@@ -152,15 +146,13 @@ def test_connections_metadata_and_leaders_are_logged(caplog: pytest.LogCaptureFi
 
 def test_nothing_is_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
     with world() as sim:
-        sim.send_batches(2)
-        sim.finish()
+        sim.deliver_batches(2)
     assert events(caplog) == []
 
 
 def test_events_contain_no_data(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="all") as sim:
-        sim.send([b"sesame-open" * 40], 0)
-        sim.finish()
+        sim.deliver([b"sesame-open" * 40], 0)
     assert len(events(caplog)) > 10
     assert "sesame" not in caplog.text
 

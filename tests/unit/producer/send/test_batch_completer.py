@@ -36,8 +36,7 @@ def check_end(sim: World, left: str = "partitions 0 to 0") -> None:
 
 def test_rows_never_sent() -> None:
     with world(**SLOW_RETRIES) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         recreate_smaller(sim)
         sim.client.metadata.request_refresh()
         sim.send_batches(2, 3)
@@ -55,8 +54,7 @@ def test_rows_never_sent() -> None:
 )
 def test_rows_being_retried(fault: Fault) -> None:
     with world(**SLOW_RETRIES) as sim:
-        sim.send_batches(1, 3)
-        sim.finish()
+        sim.deliver_batches(1, 3)
         sim.fault(fault)
         sim.send_batches(3, 3)
         sim.run(lambda: len(sim.cluster.seen) > 1)
@@ -77,8 +75,7 @@ def test_rows_without_partition_are_sent_elsewhere() -> None:
 def test_temporarily_outdated_broker_fails_nothing() -> None:
     """The broker returns metadata of a deleted topic with the same name."""
     with world(metadata_max_age_ms=50, **SLOW_RETRIES) as sim:
-        sim.send_batches(1, 3)
-        sim.finish()
+        sim.deliver_batches(1, 3)
         logs, topic_id = dict(sim.cluster.logs), sim.cluster.ids["t"]
         recreate_smaller(sim)
         values = sim.send_batches(2, 3)
@@ -92,8 +89,7 @@ def test_fewer_partitions_of_the_same_topic_mean_outdated_metadata() -> None:
     """The broker does not know added partitions yet; a topic never loses partitions."""
     cluster = FakeCluster(topics={"t": 4})
     with world(cluster, metadata_max_age_ms=50, **SLOW_RETRIES) as sim:
-        sim.send_batches(1, 3)
-        sim.finish()
+        sim.deliver_batches(1, 3)
         log = cluster.logs.pop(("t", 3))
         sim.fault(Fault(error=ErrorCode.unknown_topic_or_partition))
         sim.client.metadata.request_refresh()

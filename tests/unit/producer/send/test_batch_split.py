@@ -50,8 +50,7 @@ def random_values(count: int, first: int = 0) -> list[bytes]:
 def write(sim: World, count: int, first: int = 0, topic: str = "t") -> int:
     """Write rows to partition 0 and return the number of splits."""
     before = sim.report().splits
-    sim.send(random_values(count, first), topic=topic)
-    sim.finish()
+    sim.deliver(random_values(count, first), topic=topic)
     return sim.report().splits - before
 
 
@@ -70,8 +69,7 @@ def test_later_batches_are_not_split(sim: World) -> None:
 def test_limit_applies_to_other_partition_and_next_session(sim: World) -> None:
     write(sim, 300)
     before = sim.report().splits
-    sim.send(random_values(300), partition=1)
-    sim.finish()
+    sim.deliver(random_values(300), partition=1)
     assert sim.report().splits == before
     sim.next_session()
     assert write(sim, 300, 300) == 0
@@ -216,8 +214,7 @@ def test_batch_that_fits_only_uncompressed_is_sent_uncompressed(
         assert [BatchHeader.parse(data).codec for data in log.batches] == [Codec.NONE]
         assert sim.report().splits == 0
         sim.check_accounting()
-        sim.send([b"." * 90_000])
-        sim.finish()
+        sim.deliver([b"." * 90_000])
         assert BatchHeader.parse(log.batches[-1]).codec.name.lower() == codec
 
 
@@ -253,8 +250,7 @@ def test_limit_is_learned_after_a_lost_response(lost: Fault, codec: str) -> None
     with world(cluster, batch_size=8_000, compression_type=codec) as sim:
         cluster.logs["t", 0].max_batch = LIMIT
         sim.fault(*[lost] * 3)
-        sim.send(random_values(300))
-        sim.finish()
+        sim.deliver(random_values(300))
         assert cluster.logs["t", 0].values() == random_values(300)
         assert sim.statuses() == {DeliveryStatus.PERSISTED: 300}
         sim.check_accounting()
@@ -266,8 +262,7 @@ def test_limit_is_learned_after_a_lost_response(lost: Fault, codec: str) -> None
 def test_batch_appended_before_the_limit_was_lowered_is_not_appended_again(lost: Fault) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, batch_size=8_000) as sim:
-        sim.send([b"first"])
-        sim.finish()
+        sim.deliver([b"first"])
         sim.fault(lost)
         sim.send(random_values(60))
         sim.run(lambda: len(cluster.seen) == 2)
@@ -289,8 +284,7 @@ def test_accepted_split_resolves_the_doubt_about_the_others() -> None:
         sim.cluster.logs["t", 0].max_batch = 2_500
         sim.fault(Fault(lose=True), None, None, Fault(error=ErrorCode.invalid_record, extra=named))
         rows = random_values(60)
-        sim.send(rows)
-        sim.finish()
+        sim.deliver(rows)
         there = sim.cluster.logs["t", 0].values()
         assert len(there) == 59
         assert there == [row for row in rows if row in set(there)]

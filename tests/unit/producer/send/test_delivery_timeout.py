@@ -120,8 +120,7 @@ def test_delivery_timeout_after_rejections_names_the_latest(
 
 def test_delivery_timeout_in_flight_is_possibly_persisted() -> None:
     with world(delivery_timeout_ms=31_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.fault(Fault(hold=True), *[Fault(hold=True)] * 50)
         sim.send_batches(8)
         sim.await_failure(0.25)

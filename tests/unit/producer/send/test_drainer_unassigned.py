@@ -167,8 +167,7 @@ def test_retried_batch_keeps_its_partition() -> None:
             Fault(lose=True),
             Fault(error=ErrorCode.request_timed_out),
         )
-        sim.send_batches(1, None)
-        sim.finish()
+        sim.deliver_batches(1, None)
         assert len(sent_batches(sim)) == 4
         assert len({partition for partition, _ in sent_batches(sim)}) == 1
         assert {header.base_sequence for _, header in sent_batches(sim)} == {0}
@@ -267,8 +266,7 @@ def test_partition_with_open_breaker_receives_nothing() -> None:
         for partition in (0, 2, 3):
             topic_partition, now = TopicPartition("t", partition), sim.clock.monotonic()
             breakers.record(topic_partition, 9, BatchOutcome.FAILED, "X", now)
-        sim.send_batches(8, None)
-        sim.finish()
+        sim.deliver_batches(8, None)
         assert {partition for partition, _ in sent_batches(sim)} == {1}
 
 
@@ -284,8 +282,7 @@ def test_broker_with_overdue_response_receives_nothing() -> None:
         assert [partition for partition, _ in sent_batches(sim)] == [1] + [0] * 20
         sim.cluster.release()
         sim.finish()
-        sim.send_batches(20, None)
-        sim.finish()
+        sim.deliver_batches(20, None)
         assert {partition for partition, _ in sent_batches(sim)[21:]} == {0, 1}
         sim.check_accounting()
 
@@ -349,8 +346,7 @@ def test_order_and_sequences_with_keyed_and_keyless_rows(seed: int) -> None:
 
 def test_with_acks_0_each_batch_counts_for_its_partition() -> None:
     with world(acks="0", enable_idempotence="false") as sim:
-        sim.send_batches(8, None)
-        sim.finish()
+        sim.deliver_batches(8, None)
         assert sim.statuses() == {DeliveryStatus.SENT: 24}
         assert {part.partition for part in sim.report().partitions} <= {0, 1, 2, 3}
 

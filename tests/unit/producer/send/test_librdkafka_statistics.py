@@ -72,8 +72,7 @@ def paths(value: Any, path: str = "") -> set[str]:
 
 def test_each_librdkafka_path_is_present_or_documented_as_missing() -> None:
     with world(statistics_interval_ms=1_000) as sim:
-        sim.send_batches(2)
-        sim.finish()
+        sim.deliver_batches(2)
         ours = paths(sim.sender.statistics.collect(sim.clock.monotonic()))
     text = DOCS.read_text().partition("### Omitted parts of librdkafka's structure")[2]
     table = text.partition("\n#")[0].splitlines()
@@ -91,8 +90,7 @@ def test_each_librdkafka_path_is_present_or_documented_as_missing() -> None:
 
 def test_request_is_counted_after_it_is_written_completely() -> None:
     with world(statistics_interval_ms=1_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.cluster.writable_bytes[1] = 100
         sim.send_batches(1)
         sim.steps(5)
@@ -117,8 +115,7 @@ def test_request_is_counted_after_it_is_written_completely() -> None:
 
 def test_request_on_a_closed_connection_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     with world() as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
 
         def gone(_self: FakeTransport, _buffers: Sequence[Buffer]) -> int:
             monkeypatch.undo()
@@ -141,11 +138,9 @@ def test_socket_write_time_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
             return write(self, buffers)
 
         write = FakeTransport.write
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         monkeypatch.setattr(FakeTransport, "write", slow)
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         (broker,) = [b for b in sim.report().metrics.brokers if b.node_id == 1]
         assert broker.outbuf_latency.high == pytest.approx(250_000, rel=0.01)
         assert broker.rtt.high == pytest.approx(TICK * 1e6, rel=0.01)
@@ -153,8 +148,7 @@ def test_socket_write_time_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ages_and_idle_times_are_those_of_the_connection() -> None:
     with world(statistics_interval_ms=60_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         started = sim.clock.monotonic()
         sim.steps(10, 0.1)
         line = sim.sender.statistics.collect(sim.clock.monotonic())
@@ -179,8 +173,7 @@ def test_retries_are_counted_and_connections_outlive_sessions() -> None:
         line = sim.sender.statistics.collect(sim.clock.monotonic())
         assert line["brokers"][BROKER]["txretries"] == 1
         sim.next_session()
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         line = sim.sender.statistics.collect(sim.clock.monotonic())
         assert line["eos"]["idemp_state"] == "Assigned"
         assert line["brokers"][BROKER]["stateage"] > line["age"]
@@ -192,8 +185,7 @@ def test_retries_are_counted_and_connections_outlive_sessions() -> None:
 def test_invalid_response_counts_as_error_of_its_broker(frame: bytes, strange: int) -> None:
     data = len(frame).to_bytes(4, "big") + frame if strange else frame
     with world(statistics_interval_ms=60_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         for peer in sim.cluster.peers:
             peer.send(data, hold=False)
         sim.steps(2)
@@ -213,8 +205,7 @@ def test_lines_in_a_file_describe_the_tasks_cluster(
 ) -> None:
     settings = SessionSettings(statistics_path=str(tmp_path / "new" / "t"))
     with world(settings=settings) as sim:
-        sim.send_batches(2)
-        sim.finish()
+        sim.deliver_batches(2)
         sim.steps(40, 0.1)  # so that the client drops the topics when the task ends
     (line,) = read(tmp_path / "new")
     assert line["topics"]["t"]["partitions"]["0"]["leader"] == 1
@@ -305,8 +296,7 @@ def test_windows_are_reset_and_counters_continue(caplog: pytest.LogCaptureFixtur
 def test_latencies_are_measured() -> None:
     """The clock advances by one tick per step: a response arrives one step after its request."""
     with world(linger_ms=30) as sim:
-        sim.send([b"x"], 0)
-        sim.finish()
+        sim.deliver([b"x"], 0)
         (broker,) = [b for b in sim.report().metrics.brokers if b.node_id == 1]
         assert broker.rtt.count == 1
         assert broker.rtt.high == pytest.approx(TICK * 1e6, rel=0.01)
@@ -370,21 +360,18 @@ def test_retries_throttling_and_lost_requests_are_counted() -> None:
 
 def test_compression_is_measured(caplog: pytest.LogCaptureFixture) -> None:
     with world(compression_type="lz4") as sim:
-        sim.send_batches(3)
-        sim.finish()
+        sim.deliver_batches(3)
         metrics = sim.report().metrics
     assert metrics.compression_time.count == metrics.compression_rate.count == 3
     assert 0 < metrics.compression_rate.high < 1_000_000
     with world() as sim:
-        sim.send_batches(3)
-        sim.finish()
+        sim.deliver_batches(3)
         assert sim.report().metrics.compression_rate.count == 0
 
 
 def test_wire_bytes_match_what_brokers_received() -> None:
     with world() as sim:
-        sim.send_batches(3)
-        sim.finish()
+        sim.deliver_batches(3)
         (broker,) = [b for b in sim.report().metrics.brokers if b.node_id == 1]
         produced = sum(seen.size + 4 for seen in sim.cluster.seen)
         negotiation = broker.tx_bytes - produced
@@ -394,11 +381,9 @@ def test_wire_bytes_match_what_brokers_received() -> None:
 
 def test_session_counts_only_its_own_requests() -> None:
     with world() as sim:
-        sim.send_batches(3)
-        sim.finish()
+        sim.deliver_batches(3)
         sim.next_session()
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         metrics = sim.report().metrics
     assert metrics.batch_records.count == 1
     assert sum(broker.tx for broker in metrics.brokers if broker.node_id == 1) == 1

@@ -77,8 +77,7 @@ def test_broker_with_slow_responses_receives_smaller_requests() -> None:
 def test_request_time_starts_when_the_socket_accepts_it() -> None:
     """Five requests together would exceed the timeout, but no single one does."""
     with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.cluster.writable_bytes[1] = 0
         sim.send_batches(5)
         state = sim.session.context.state
@@ -130,8 +129,7 @@ def test_explicit_limit_is_never_raised() -> None:
 
 def size_of_a_request(sim: World) -> int:
     """Return the request size, including the four length bytes; the request is sent."""
-    sim.send_batches(1)
-    sim.finish()
+    sim.deliver_batches(1)
     return sim.cluster.seen[-1].size + 4
 
 
@@ -192,8 +190,7 @@ def test_unknown_producer_id_is_no_failure_if_nothing_was_written() -> None:
 def test_with_acks_0_it_is_not_counted_as_sent(room: int) -> None:
     cluster = FakeCluster(topics={"t": 1})
     with world(cluster, acks=0, enable_idempotence="false") as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         cluster.writable_bytes[1] = room
         sim.send_batches(1)
         sim.steps(5)

@@ -22,8 +22,7 @@ def test_each_dead_letter_contains_the_brokers_message() -> None:
     }
     with world(cluster(), tolerant()) as sim:
         sim.fault(Fault(error=ErrorCode.invalid_record, extra=extra))
-        sim.send([b"a", b"b", b"c", b"d"])
-        sim.finish()
+        sim.deliver([b"a", b"b", b"c", b"d"])
         reasons = {record.value: reason(record).rpartition(": ")[2] for record in letters(sim)}
         assert reasons == {b"a": "no key", b"c": "in general", b"d": "late"}
 
@@ -38,8 +37,7 @@ def test_each_dead_letter_contains_the_brokers_message() -> None:
 def test_example_explains_itself_without_a_broker_message(code: int, example: str) -> None:
     with world(cluster(), tolerant()) as sim:
         sim.fault(Fault(error=code))
-        sim.send([b"a"])
-        sim.finish()
+        sim.deliver([b"a"])
         [count] = sim.report().poison
         assert count.examples == (f"t-0: {example}",)
 
@@ -62,8 +60,7 @@ def test_tolerated_errors_are_reported() -> None:
         sim.cluster.logs[DEAD, 0].max_batch = 600
         sim.send([b"bad"])
         sim.send([b"x" * 200, b"y" * 150], 1)
-        sim.send([b"z" * 500], 9)
-        sim.finish()
+        sim.deliver([b"z" * 500], 9)
         errors = dict(sim.report().errors)
         assert errors["INVALID_RECORD"] == 1
         assert errors["MESSAGE_TOO_LARGE"] >= 2

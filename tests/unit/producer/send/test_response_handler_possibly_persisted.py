@@ -80,8 +80,7 @@ def test_possibly_appended_batch_is_not_appended_twice(
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
     rejected = replace(REJECTIONS[rejection], extra={}) if rows == 1 else REJECTIONS[rejection]
     with world(cluster, settings, request_timeout_ms=1_000) as sim:
-        sim.send([b"first"])
-        sim.finish()
+        sim.deliver([b"first"])
         sim.fault(DOUBTS[doubt], rejected)
         values = [b"%d" % row + b"." * 270 for row in range(rows)]
         sim.send(values)
@@ -99,12 +98,10 @@ def test_clearly_rejected_batch_is_still_split(rejection: str) -> None:
     cluster = FakeCluster(topics={"t": 1})
     rows = 1 if rejection == "unnamed" else 3
     with world(cluster, tolerant) as sim:
-        sim.send([b"first"])
-        sim.finish()
+        sim.deliver([b"first"])
         sim.fault(Fault(error=ErrorCode.not_enough_replicas), REJECTIONS[rejection])
         values = [b"%d" % row + b"." * 270 for row in range(rows)]
-        sim.send(values)
-        sim.finish()
+        sim.deliver(values)
         log = cluster.logs["t", 0].values()[1:]
         assert log == ([] if rows == 1 else [values[0], values[2]])
         assert sim.statuses() == {PERSISTED: 1 + len(log)}
@@ -112,11 +109,9 @@ def test_clearly_rejected_batch_is_still_split(rejection: str) -> None:
 
 def test_batch_too_large_without_doubt_is_split() -> None:
     with world() as sim:
-        sim.send([b"first"])
-        sim.finish()
+        sim.deliver([b"first"])
         sim.fault(
             Fault(error=ErrorCode.not_enough_replicas), Fault(error=ErrorCode.message_too_large)
         )
-        values = sim.send_batches(1)
-        sim.finish()
+        values = sim.deliver_batches(1)
         assert sim.cluster.logs["t", 0].values()[1:] == values

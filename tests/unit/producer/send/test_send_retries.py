@@ -31,12 +31,6 @@ RETRIABLE = (
 )
 
 
-def acknowledge_first(sim: World, count: int = 1) -> None:
-    """Wait until the partition's first batch is acknowledged, so that the next are pipelined."""
-    sim.send_batches(count)
-    sim.finish()
-
-
 def headers(sim: World, start: int = 0) -> list[BatchHeader]:
     return [
         BatchHeader.parse(data)
@@ -60,11 +54,9 @@ def check_log(sim: World, values: list[bytes], partition: int = 0) -> None:
 @pytest.mark.parametrize("code", RETRIABLE)
 def test_retriable_errors_only_cost_time(code: int) -> None:
     with world() as sim:
-        first = sim.send_batches(1)
-        sim.finish()
+        first = sim.deliver_batches(1)
         sim.fault(None, Fault(error=code), None)
-        values = first + sim.send_batches(4)
-        sim.finish()
+        values = first + sim.deliver_batches(4)
         check_log(sim, values)
         assert sim.report().retries >= 1
         assert error_name(code) in dict(sim.report().errors)
@@ -74,12 +66,10 @@ def test_retriable_errors_only_cost_time(code: int) -> None:
 @pytest.mark.parametrize("position", range(5))
 def test_lost_response_is_retried_with_same_sequence(position: int, append: bool) -> None:
     with world() as sim:
-        first = sim.send_batches(1)
-        sim.finish()
+        first = sim.deliver_batches(1)
         lost = Fault(lose=True) if append else Fault(lose=True, error=ErrorCode.none)
         sim.fault(*[None] * position, lost)
-        values = first + sim.send_batches(8)
-        sim.finish()
+        values = first + sim.deliver_batches(8)
         check_log(sim, values)
         again = [header.base_sequence for header in headers(sim)]
         assert len(again) > len(set(again))
@@ -88,8 +78,7 @@ def test_lost_response_is_retried_with_same_sequence(position: int, append: bool
 def test_duplicate_sequence_is_success_with_unknown_offset() -> None:
     with world() as sim:
         sim.fault(Fault(lose=True), Fault(error=ErrorCode.duplicate_sequence_number))
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         (part,) = sim.report().partitions
         assert (part.persisted, part.first_offset, part.last_offset) == (3, None, None)
         sim.check_accounting()
@@ -97,13 +86,11 @@ def test_duplicate_sequence_is_success_with_unknown_offset() -> None:
 
 def test_sequence_gap_after_failed_batch_is_retried() -> None:
     with world() as sim:
-        first = sim.send_batches(1)
-        sim.finish()
+        first = sim.deliver_batches(1)
         sim.fault(
             Fault(error=ErrorCode.not_enough_replicas)
         )  # the four batches behind it get OUT_OF_ORDER_SEQUENCE_NUMBER
-        values = first + sim.send_batches(5)
-        sim.finish()
+        values = first + sim.deliver_batches(5)
         check_log(sim, values)
         assert dict(sim.report().errors)["OUT_OF_ORDER_SEQUENCE_NUMBER"] == 4
 
@@ -111,8 +98,7 @@ def test_sequence_gap_after_failed_batch_is_retried() -> None:
 def test_retries_back_off() -> None:
     with world(retry_backoff_ms=100, retry_backoff_max_ms=1_000) as sim:
         sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 12)
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         times = [seen.at for seen in sim.cluster.seen]
         gaps = [later - earlier for earlier, later in pairwise(times)]
         assert max(gaps) <= 1.0 + 0.05
@@ -129,12 +115,10 @@ def move_leader(sim: World, *, hint: bool) -> None:
 @pytest.mark.parametrize("hint", [True, False])
 def test_moved_partition_is_written_to_its_new_leader(hint: bool) -> None:
     with world(FakeCluster(nodes=2, topics={"t": 1})) as sim:
-        first = sim.send_batches(1)
-        sim.finish()
+        first = sim.deliver_batches(1)
         before = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA)
         move_leader(sim, hint=hint)
-        values = first + sim.send_batches(5)
-        sim.finish()
+        values = first + sim.deliver_batches(5)
         check_log(sim, values)
         assert {seen.node for seen in sim.cluster.seen[6:]} == {2}
         assert [part.leader for part in sim.report().partitions] == [2]
@@ -145,8 +129,7 @@ def test_moved_partition_is_written_to_its_new_leader(hint: bool) -> None:
 def test_new_leader_receives_nothing_before_the_old_one_has_responded() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster) as sim:
-        first = sim.send_batches(1)
-        sim.finish()
+        first = sim.deliver_batches(1)
         extra = {"current_leader": {"leader_id": 2, "leader_epoch": 1}}
         sim.fault(
             Fault(error=ErrorCode.not_leader_or_follower, extra=extra),
@@ -173,12 +156,11 @@ def test_hint_may_name_a_new_broker() -> None:
     cluster = FakeCluster(nodes=3, topics={"t": 1})
     cluster.alive = {1}
     with world(cluster) as sim:
-        acknowledge_first(sim)
+        sim.deliver_batches(1)
         cluster.alive = {1, 3}
         cluster.move("t", 0, 3)
         sim.fault(moved_to(3, epoch=1))
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert cluster.seen[-1].node == 3
         assert [api for _, api in cluster.requests].count(ApiKey.METADATA) == 1
 
@@ -186,18 +168,16 @@ def test_hint_may_name_a_new_broker() -> None:
 def test_outdated_hint_is_ignored() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster) as sim:
-        acknowledge_first(sim)
+        sim.deliver_batches(1)
         sim.fault(moved_to(2, epoch=0))
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert {seen.node for seen in cluster.seen} == {1}
 
 
 def test_partition_moves_after_broker_failure() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster) as sim:
-        first = sim.send_batches(1)
-        sim.finish()
+        first = sim.deliver_batches(1)
         sim.fault(Fault(hold=True))
         values = first + sim.send_batches(4)
         sim.steps(20)
@@ -212,7 +192,7 @@ def test_partition_moves_after_broker_failure() -> None:
 def test_transient_metadata_error_does_not_lose_a_response() -> None:
     """Topic ids in the response are those of the request, not those of the current metadata."""
     with world(metadata_max_age_ms=100) as sim:
-        acknowledge_first(sim)
+        sim.deliver_batches(1)
         sim.fault(Fault(hold=True))
         sim.send_batches(1)
         sim.steps(5)
@@ -226,10 +206,9 @@ def test_transient_metadata_error_does_not_lose_a_response() -> None:
 def test_unknown_producer_id_starts_a_new_epoch() -> None:
     with world() as sim:
         sim.send_batches(2, partition=1)
-        acknowledge_first(sim, 2)
+        sim.deliver_batches(2)
         sim.fault(Fault(error=ErrorCode.unknown_producer_id))
-        sim.send_batches(3)
-        sim.finish()
+        sim.deliver_batches(3)
         batch_headers = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
         assert [(h.producer_epoch, h.base_sequence) for h in batch_headers] == [
             (0, 0),
@@ -238,8 +217,7 @@ def test_unknown_producer_id_starts_a_new_epoch() -> None:
             (1, 3),
             (1, 6),
         ]
-        sim.send_batches(1, partition=1)
-        sim.finish()
+        sim.deliver_batches(1, partition=1)
         other = BatchHeader.parse(sim.cluster.logs["t", 1].batches[-1])
         assert (other.producer_epoch, other.base_sequence) == (0, 6)
         assert sim.statuses() == {PERSISTED: sim.appended}
@@ -248,11 +226,10 @@ def test_unknown_producer_id_starts_a_new_epoch() -> None:
 def test_new_producer_id_follows_the_last_epoch() -> None:
     with world() as sim:
         sim.session.identity.epoch = LAST_EPOCH
-        acknowledge_first(sim)
+        sim.deliver_batches(1)
         old = sim.session.identity.producer_id
         sim.fault(Fault(error=ErrorCode.unknown_producer_id))
-        sim.send_batches(2)
-        sim.finish()
+        sim.deliver_batches(2)
         batch_headers = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
         sequences = [(h.producer_id, h.producer_epoch, h.base_sequence) for h in batch_headers]
         assert sequences == [(old, LAST_EPOCH, 0), (old + 1, 0, 0), (old + 1, 0, 3)]
@@ -261,13 +238,11 @@ def test_new_producer_id_follows_the_last_epoch() -> None:
 def test_two_partitions_bump_at_the_last_epoch() -> None:
     with world() as sim:
         sim.send_batches(1, partition=0)
-        sim.send_batches(1, partition=1)
-        sim.finish()
+        sim.deliver_batches(1, partition=1)
         sim.session.identity.epoch = (1 << 15) - 1
         sim.fault(*[Fault(error=ErrorCode.unknown_producer_id)] * 1)
         sim.send_batches(1, partition=0)
-        sim.send_batches(1, partition=1)
-        sim.finish()
+        sim.deliver_batches(1, partition=1)
         assert sim.statuses() == {PERSISTED: 12}
 
 
@@ -285,7 +260,7 @@ def test_producer_id_request_is_retried(code: int) -> None:
     cluster = FakeCluster(topics={"t": 1})
     cluster.init_errors.extend([code] * 3)
     with world(cluster) as sim:
-        acknowledge_first(sim)
+        sim.deliver_batches(1)
         requests = [api for _, api in cluster.requests].count(ApiKey.INIT_PRODUCER_ID)
         assert requests == 4
 
@@ -293,12 +268,10 @@ def test_producer_id_request_is_retried(code: int) -> None:
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_batch_too_large_is_split_without_loss(codec: str) -> None:
     with world(compression_type=codec, batch_size=4_000, retries=1) as sim:
-        sim.send([b"first"])
-        sim.finish()
+        sim.deliver([b"first"])
         sim.cluster.logs["t", 0].max_batch = 800 if codec == "none" else 200
         values = [b"%03d" % number + b"." * 100 for number in range(64)]
-        sim.send(values)
-        sim.finish()
+        sim.deliver(values)
         check_log(sim, [b"first", *values])
         assert sim.report().splits >= 2
         codecs = {header.codec.name.lower() for header in headers(sim)[1:]}
@@ -307,8 +280,7 @@ def test_batch_too_large_is_split_without_loss(codec: str) -> None:
 
 def test_request_timeout_closes_connection_and_resends() -> None:
     with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as sim:
-        first = sim.send_batches(1)
-        sim.finish()
+        first = sim.deliver_batches(1)
         sim.fault(Fault(hold=True))
         values = first + sim.send_batches(3)
         sim.finish(tick=0.05)
@@ -321,8 +293,7 @@ def test_request_timeout_closes_connection_and_resends() -> None:
 def test_leader_change_in_metadata_waits_for_old_leader() -> None:
     cluster = FakeCluster(nodes=2, topics={"t": 1})
     with world(cluster, metadata_max_age_ms=50, max_in_flight_requests_per_connection=2) as sim:
-        first = sim.send_batches(1)
-        sim.finish()
+        first = sim.deliver_batches(1)
         sim.fault(Fault(hold=True))
         values = first + sim.send_batches(4)
         sim.run(lambda: len(cluster.seen) == 3)
@@ -340,8 +311,7 @@ def test_metadata_is_refreshed_until_a_dead_leader_is_replaced() -> None:
     """The cluster detects the failure late and returns the old leader until then."""
     cluster = FakeCluster(nodes=2, topics={"t": 2})
     with world(cluster) as sim:
-        first = sim.send_batches(1)
-        sim.finish()
+        first = sim.deliver_batches(1)
         cluster.still_listed = {1}
         cluster.stop(1)
         values = first + sim.send_batches(3)
@@ -358,10 +328,8 @@ def test_retry_stays_within_the_batches_that_brokers_remember() -> None:
     many.
     """
     with world(request_timeout_ms=1_000) as sim:
-        first = sim.send_batches(1)
-        sim.finish()
+        first = sim.deliver_batches(1)
         timed_out = Fault(error=ErrorCode.request_timed_out, append=True)
         sim.fault(timed_out, *[None] * 4, Fault(hold=True), *[None] * 3, Fault(lose=True))
-        values = first + sim.send_batches(15)
-        sim.finish()
+        values = first + sim.deliver_batches(15)
         check_log(sim, values)

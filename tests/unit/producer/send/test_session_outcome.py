@@ -38,8 +38,7 @@ def cluster_without_topic_ids() -> FakeCluster:
 
 def write_first_batch(sim: World, *faults: Fault | None) -> list[bytes]:
     """Write a batch to the partition, then add faults for the next ones."""
-    values = sim.send_batches(1)
-    sim.finish()
+    values = sim.deliver_batches(1)
     sim.fault(*faults)
     return values
 
@@ -225,8 +224,7 @@ def test_by_name_offsets_that_decrease_fail_the_write(kind: Any) -> None:
     """Without topic ids, only the offsets show that the topic was recreated."""
     with world(kind()) as sim:
         write_first_batch(sim)
-        sim.send([b"more"])
-        sim.finish()
+        sim.deliver([b"more"])
         recreate(sim)
         sim.send([b"later"])
         with pytest.raises(DeliveryError, match="at offset 0, after a batch at offset 3") as caught:
@@ -239,8 +237,7 @@ def test_written_topics_of_a_session() -> None:
     with world(cluster) as sim:
         write_first_batch(sim)
         sim.send([b"a"], 1)
-        sim.send([b"b"], 0, "u")
-        sim.finish()
+        sim.deliver([b"b"], 0, "u")
         written = {
             topic.topic: (topic.topic_id, topic.records) for topic in sim.session.written_topics
         }

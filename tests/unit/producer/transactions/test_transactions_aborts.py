@@ -43,8 +43,7 @@ def is_v2(sim: World) -> bool:
 
 
 def test_open_transaction_is_aborted(sim: World) -> None:
-    sim.send_batches(2)
-    sim.finish()
+    sim.deliver_batches(2)
     assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
     assert sim.cluster.coordinator.transactions[ID].state == "Aborted"
     assert [api for api, _ in sim.cluster.coordinator.requests][-1] is (END if is_v2(sim) else INIT)
@@ -63,8 +62,7 @@ def test_failed_session_is_aborted(sim: World) -> None:
 
 
 def test_batches_are_not_sent_after_abort(sim: World) -> None:
-    sim.send_batches(1)
-    sim.finish()
+    sim.deliver_batches(1)
     before = len(sim.cluster.seen)
     sim.send_batches(3)
     assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
@@ -95,8 +93,7 @@ def test_nothing_is_aborted_if_nothing_was_written(sim: World) -> None:
     ids=str,
 )
 def test_abort_is_retried(sim: World, trouble: CoordinatorFault) -> None:
-    sim.send_batches(1)
-    sim.finish()
+    sim.deliver_batches(1)
     sim.cluster.coordinator.faults[END if is_v2(sim) else INIT].append(trouble)
     assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
     known = sim.cluster.coordinator.transactions[ID]
@@ -104,8 +101,7 @@ def test_abort_is_retried(sim: World, trouble: CoordinatorFault) -> None:
 
 
 def test_abort_without_response_ends_at_its_timeout(sim: World) -> None:
-    sim.send_batches(1)
-    sim.finish()
+    sim.deliver_batches(1)
     sim.cluster.unanswered.update({END, INIT})
     assert not sim.run_while_stepping(lambda: sim.session.abort_transaction(0.5), 0.05)
 
@@ -135,20 +131,17 @@ def test_abort_does_not_wait_for_a_crashed_sender(monkeypatch: pytest.MonkeyPatc
 def test_warning_at_half_of_the_timeout_is_logged_once(
     sim: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sim.send([b"1"])
-    sim.finish()
+    sim.deliver([b"1"])
     sim.clock.advance(31.0)
     sim.steps(5)
-    sim.send([b"2"])
-    sim.finish()
+    sim.deliver([b"2"])
     warnings = [line for line in caplog.messages if "half of transaction" in line]
     assert len(warnings) == 1
     assert sim.session.transaction is not None
 
 
 def test_expired_transaction_fails_the_session(sim: World) -> None:
-    sim.send([b"1"])
-    sim.finish()
+    sim.deliver([b"1"])
     sim.clock.advance(60.0)
     sim.steps(3)
     with pytest.raises(DeliveryError) as caught:

@@ -35,8 +35,7 @@ def sim(request: pytest.FixtureRequest) -> Iterator[World]:
 
 
 def test_session_uses_the_drivers_producer(sim: World) -> None:
-    sim.send_batches(3)
-    sim.finish()
+    sim.deliver_batches(3)
     coordinator = sim.cluster.coordinator
     assert [request.transactional_id for request in coordinator.requests_for(INIT)] == [CLAIM]
     assert coordinator.transactions[DRIVER].state == "Ongoing"
@@ -86,8 +85,7 @@ def test_conflicting_sequences_are_attributed_to_another_task(sim: World) -> Non
 
 
 def test_newer_driver_is_not_affected(sim: World) -> None:
-    sim.send_batches(1)
-    sim.finish()
+    sim.deliver_batches(1)
     sim.cluster.coordinator.transactions[DRIVER].epoch = 6
     assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
     assert sim.cluster.coordinator.transactions[DRIVER].state == "Ongoing"

@@ -47,8 +47,7 @@ def test_remaining_batches_follow_without_a_gap(
     sim: World, position: int, rejection: Fault
 ) -> None:
     sim.fault(*[None] * position, rejection)
-    values = sim.send_batches(8)
-    sim.finish()
+    values = sim.deliver_batches(8)
     first = 3 * position
     bad = range(first, first + 3) if rejection is ALL_REJECTED else [first + 1]
     assert log(sim) == [value for at, value in enumerate(values) if at not in bad]
@@ -67,16 +66,14 @@ def test_first_batch_of_a_transaction_is_rejected() -> None:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
     with world(cluster, TOLERANT, transaction=TRANSACTION) as sim:
         sim.fault(REJECTED)
-        values = sim.send_batches(4)
-        sim.finish()
+        values = sim.deliver_batches(4)
         assert cluster.logs["t", 0].values() == [values[0], *values[2:]]
         assert [sequence for _, sequence, _ in sim.cluster.logs["t", 0].sequences()] == [0, 2, 5, 8]
 
 
 def test_several_rejections_in_flight(sim: World) -> None:
     sim.fault(None, REJECTED, None, ALL_REJECTED, REJECTED)
-    values = sim.send_batches(9)
-    sim.finish()
+    values = sim.deliver_batches(9)
     assert len(log(sim)) + len(sim.cluster.logs["dead", 0].values()) == len(values)
     assert log(sim) == [value for value in values if value in log(sim)]
     expected = 0
@@ -87,8 +84,7 @@ def test_several_rejections_in_flight(sim: World) -> None:
 
 def test_rejection_after_a_retried_batch(sim: World) -> None:
     sim.fault(Fault(error=ErrorCode.not_enough_replicas), None, REJECTED)
-    values = sim.send_batches(5)
-    sim.finish()
+    values = sim.deliver_batches(5)
     assert log(sim) == [value for at, value in enumerate(values) if at != 7]
 
 
@@ -126,8 +122,7 @@ def test_accepted_batch_after_a_rejected_one_fails_the_transaction(sim: World) -
 @pytest.mark.parametrize("code", [ErrorCode.message_too_large, ErrorCode.invalid_record])
 def test_halves_keep_their_sequences(sim: World, code: int) -> None:
     sim.fault(None, Fault(error=code))
-    values = sim.send_batches(5)
-    sim.finish()
+    values = sim.deliver_batches(5)
     assert log(sim) == values
     assert {epoch for epoch, _, _ in sim.cluster.logs["t", 0].sequences()} == {0}
 
@@ -135,8 +130,7 @@ def test_halves_keep_their_sequences(sim: World, code: int) -> None:
 def test_recreated_topic_fails_the_transaction() -> None:
     """Transactions V2 use topic ids; for V1, the metadata must show the recreation."""
     with world(FakeCluster(topics={"t": 1}), transaction=TRANSACTION) as sim:
-        sim.send([b"first"])
-        sim.finish()
+        sim.deliver([b"first"])
         sim.cluster.create("t", 1)
         sim.send_batches(2)
         with pytest.raises(DeliveryError, match=r"recreated.*cannot be committed") as caught:

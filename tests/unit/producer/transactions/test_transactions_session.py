@@ -55,8 +55,7 @@ def headers(sim: World) -> list[BatchHeader]:
 
 
 def test_records_are_written_in_an_open_transaction(sim: World) -> None:
-    values = sim.send_batches(3)
-    sim.finish()
+    values = sim.deliver_batches(3)
     known = sim.cluster.coordinator.transactions[ID]
     assert sim.session.transaction == TransactionalProducer(
         transactional_id=ID,
@@ -99,8 +98,7 @@ def test_partitions_are_added_in_one_request(sim: World) -> None:
 
 @pytest.mark.parametrize("batches", [1, 3])
 def test_keyless_rows_add_only_the_partitions_that_they_need(sim: World, batches: int) -> None:
-    values = sim.send_batches(batches, None)
-    sim.finish()
+    values = sim.deliver_batches(batches, None)
     partitions = sim.cluster.coordinator.transactions[ID].partitions
     written = {topic_partition for topic_partition, log in sim.cluster.logs.items() if log.end}
     assert partitions == written
@@ -109,8 +107,7 @@ def test_keyless_rows_add_only_the_partitions_that_they_need(sim: World, batches
 
 
 def test_many_keyless_rows_use_every_partition(sim: World) -> None:
-    values = sim.send_batches(40, None)
-    sim.finish()
+    values = sim.deliver_batches(40, None)
     assert all(log.end for log in sim.cluster.logs.values())
     assert sum(log.end for log in sim.cluster.logs.values()) == len(values)
 
@@ -137,8 +134,7 @@ def test_many_keyless_rows_use_every_partition(sim: World) -> None:
 def test_each_step_is_retried(sim: World, api: ApiKey, trouble: CoordinatorFault) -> None:
     faults = [trouble] if trouble.lose else [trouble, trouble]
     sim.cluster.coordinator.faults[api].extend(faults)
-    values = sim.send_batches(8)
-    sim.finish()
+    values = sim.deliver_batches(8)
     assert sim.cluster.logs["t", 0].values() == values
     transaction = sim.session.transaction
     known = sim.cluster.coordinator.transactions[ID]
@@ -218,8 +214,7 @@ def test_connection_closed_on_an_older_request_does_not_count(
 
     monkeypatch.setattr(ClosedConnections, "record", store)
     with world(cluster(0), transaction=SETTINGS) as sim:
-        sim.send([b"0"], 0)
-        sim.finish()
+        sim.deliver([b"0"], 0)
         sim.fault(Fault(lose=True))
         for partition in (0, 1):  # AddPartitionsToTxn for partition 1 follows the lost Produce
             sim.send([b"1"], partition)
@@ -240,11 +235,9 @@ def test_moved_coordinator_is_found_again(version: int) -> None:
     brokers = cluster(version, nodes=3)
     brokers.coordinator.node = 2
     with world(brokers, transaction=SETTINGS) as sim:
-        sim.send([b"1"], 0)
-        sim.finish()
+        sim.deliver([b"1"], 0)
         brokers.coordinator.node = 3
-        sim.send([b"2"], 1)
-        sim.finish()
+        sim.deliver([b"2"], 1)
         nodes = [node for node, api in brokers.requests if api in {INIT, ADD}]
         assert nodes == ([2] if version == 2 else [2, 2, 2, 3])
         assert sim.session.transaction is not None
@@ -337,13 +330,11 @@ def test_rows_of_denied_topic_become_dead_letters_until_it_is_permitted(
     brokers.coordinator.version = 0
     brokers.coordinator.denied.add("t")
     with world(brokers, SessionSettings(dead_letters=policy), transaction=SETTINGS) as sim:
-        sim.send([b"1", b"2"], partition)
-        sim.finish()
+        sim.deliver([b"1", b"2"], partition)
         assert brokers.logs["dead", 0].values() == [b"1", b"2"]
         assert brokers.coordinator.transactions[ID].partitions == {("dead", 0)}
         brokers.coordinator.denied.clear()
-        sim.send([b"3"], partition)
-        sim.finish()
+        sim.deliver([b"3"], partition)
         assert [log.values() for log in brokers.logs.values() if log.end] == [[b"3"], [b"1", b"2"]]
         assert sim.session.transaction is not None
 
@@ -352,8 +343,7 @@ def test_nothing_to_commit_if_all_rows_are_dropped() -> None:
     drops = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     with world(cluster(2), drops, transaction=SETTINGS) as sim:
         sim.fault(Fault(error=ErrorCode.invalid_record))
-        sim.send([b"bad"])
-        sim.finish()
+        sim.deliver([b"bad"])
         assert sim.session.transaction is None
 
 
@@ -368,8 +358,7 @@ def test_expired_batch_names_the_coordinators_error(sim: World) -> None:
 
 
 def test_failure_makes_the_transaction_uncommittable(sim: World) -> None:
-    sim.send_batches(1)
-    sim.finish()
+    sim.deliver_batches(1)
     sim.fault(Fault(error=ErrorCode.invalid_record))
     sim.send_batches(1)
     with pytest.raises(DeliveryError, match=f"{ID} cannot be committed") as caught:
@@ -383,8 +372,7 @@ def test_session_that_fails_while_its_transaction_is_read(
     sim: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task without an error and without a transaction would count as empty."""
-    sim.send_batches(1)
-    sim.finish()
+    sim.deliver_batches(1)
 
     def read(_: TransactionManager) -> None:
         sim.sender.completer.abandon(TransactionError("it has timed out"))
@@ -399,8 +387,7 @@ def test_concurrent_transactions_error_is_retried(sim: World) -> None:
         Fault(error=ErrorCode.concurrent_transactions),
         Fault(error=ErrorCode.concurrent_transactions),
     )
-    values = sim.send_batches(3)
-    sim.finish()
+    values = sim.deliver_batches(3)
     assert sim.cluster.logs["t", 0].values() == values
 
 
@@ -419,8 +406,7 @@ def test_transactions_v2_without_topic_ids() -> None:
     brokers = cluster(2)
     brokers.versions[ApiKey.PRODUCE] = VersionRange(0, 12)
     with world(brokers, transaction=SETTINGS) as sim:
-        values = sim.send_batches(3)
-        sim.finish()
+        values = sim.deliver_batches(3)
         assert {seen.version for seen in brokers.seen} == {12}
         assert brokers.coordinator.requests_for(ADD) == []
         assert brokers.logs["t", 0].values() == values
@@ -431,8 +417,7 @@ def test_v1_is_used_for_brokers_without_transactions_v2() -> None:
     brokers = cluster(2)
     brokers.versions[ApiKey.PRODUCE] = VersionRange(0, 11)
     with world(brokers, transaction=SETTINGS) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert len(brokers.coordinator.requests_for(ADD)) == 1
         assert sim.session.transaction is not None
         assert sim.session.transaction.version is TransactionVersion.V1
@@ -443,8 +428,7 @@ def test_two_phase_commit_is_requested_without_timeout() -> None:
     brokers.versions[ApiKey.INIT_PRODUCER_ID] = VersionRange(0, 6)
     settings = TransactionSettings(transactional_id=ID, timeout_ms=1_000, two_phase=True)
     with world(brokers, transaction=settings) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         sim.clock.advance(10_000.0)
         sim.steps(3)
         assert sim.session.transaction is not None
@@ -455,8 +439,7 @@ def test_ordinary_transactions_do_not_use_an_unstable_version() -> None:
     brokers = cluster(2)
     brokers.versions[ApiKey.INIT_PRODUCER_ID] = VersionRange(0, 6)
     with world(brokers, transaction=SETTINGS) as sim:
-        sim.send_batches(1)
-        sim.finish()
+        sim.deliver_batches(1)
         assert (INIT, 5) in brokers.served_versions
 
 
