@@ -31,9 +31,8 @@ from spark_kafka_sink.config.option_definition import (
 from spark_kafka_sink.config.option_parser import conflict_error
 from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin, TlsConfig
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
+from spark_kafka_sink.config.security.security_values import SecurityValues, parse_setting
 from spark_kafka_sink.config.security.tls import tls_config
-from spark_kafka_sink.config.security.values import SecurityValues
-from spark_kafka_sink.config.security.values import read as read_security
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -385,7 +384,7 @@ def _missing(option: str) -> ConfigError:
 def _tls(user_options: Mapping[str, str]) -> TlsConfig | None:
     """Return the TLS settings for the registry, or None if no option is set."""
     values = {
-        name: read_security(name, user_options[f"{TLS_PREFIX}{name}"], f"{TLS_PREFIX}{name}")
+        name: parse_setting(name, user_options[f"{TLS_PREFIX}{name}"], f"{TLS_PREFIX}{name}")
         for name in _TLS_NAMES
         if f"{TLS_PREFIX}{name}" in user_options
     }

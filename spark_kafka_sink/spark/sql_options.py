@@ -25,7 +25,7 @@ from spark_kafka_sink.common.secret import Secret, is_redacted, is_secret
 from spark_kafka_sink.config.option_definition import PREFIX
 from spark_kafka_sink.config.option_names import SINK_NAMES, UserOptions, split_options
 from spark_kafka_sink.config.schema_registry import REGISTRY_SECRETS
-from spark_kafka_sink.config.security.values import SecurityValues
+from spark_kafka_sink.config.security.security_values import SecurityValues
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 
 if TYPE_CHECKING:

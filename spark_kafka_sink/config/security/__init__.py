@@ -6,7 +6,7 @@ In reading order:
 - `security_builder`: build it from the user's options
 - `security_options`: the table of the security options
 - `security_names`: aliases, ignored and rejected names, and the check for misplaced secrets
-- `values`: typed access to the given options, and the check for installed libraries
+- `security_values`: typed access to the options that are set
 - `tls`: build a `TlsConfig` from the `ssl.*` options
 - `sasl`: build a `SaslConfig` from the `sasl.*` options: mechanism, login module and credentials
 - `jaas`: parse `sasl.jaas.config`, and recognize Java class names

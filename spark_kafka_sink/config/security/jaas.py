@@ -28,7 +28,7 @@ from spark_kafka_sink.common.text import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from spark_kafka_sink.config.security.values import SecurityValues
+    from spark_kafka_sink.config.security.security_values import SecurityValues
 
 _TOKEN = re.compile(
     r"""

@@ -34,8 +34,8 @@ from spark_kafka_sink.config.security.security_names import (
     REJECTED_SECURITY_KEYS,
     SECURITY_NAMES,
 )
+from spark_kafka_sink.config.security.security_values import SecurityValues, parse_setting
 from spark_kafka_sink.config.security.tls import ca_file, tls_config
-from spark_kafka_sink.config.security.values import SecurityValues, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +89,11 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
     _check_ssl_names(shown)
     own = options.with_prefix("") | options.with_prefix(_STRIMZI)
     module = SecurityValues(
-        {name: read(name, own[name], shown[name]) for name in shown if name in SECURITY_NAMES},
+        {
+            name: parse_setting(name, own[name], shown[name])
+            for name in shown
+            if name in SECURITY_NAMES
+        },
         shown,
     )
     sources = [

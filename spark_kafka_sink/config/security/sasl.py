@@ -33,7 +33,7 @@ from spark_kafka_sink.config.security.security_config import (
     RefreshPolicy,
     SaslConfig,
 )
-from spark_kafka_sink.config.security.values import SecurityValues
+from spark_kafka_sink.config.security.security_values import SecurityValues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

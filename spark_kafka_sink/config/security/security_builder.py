@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
-from spark_kafka_sink.config.security.values import SecurityValues
+from spark_kafka_sink.config.security.security_values import SecurityValues
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.aliases import NamedOptions

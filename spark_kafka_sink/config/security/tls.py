@@ -20,7 +20,7 @@ from spark_kafka_sink.config.security.security_config import (
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.values import SecurityValues
+    from spark_kafka_sink.config.security.security_values import SecurityValues
 
 _OLD_VERSIONS = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
 """Versions that Java recognizes but has disabled (RFC 8996)."""

@@ -11,8 +11,8 @@ from spark_kafka_sink.config.security.security_config import (
     JaasLogin,
     TokenLogin,
 )
-from spark_kafka_sink.config.security.values import check_libraries
 from spark_kafka_sink.kafka.security import credentials
+from spark_kafka_sink.kafka.security.sasl.login_libraries import check_libraries
 
 if TYPE_CHECKING:
     from collections.abc import Callable

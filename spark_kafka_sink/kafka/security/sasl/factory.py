@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, assert_never
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security import security_config
 from spark_kafka_sink.config.security.security_config import Mechanism
-from spark_kafka_sink.config.security.values import check_libraries
 from spark_kafka_sink.kafka.security.credentials import resolve_login, reveal_text
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
+from spark_kafka_sink.kafka.security.sasl.login_libraries import check_libraries
 from spark_kafka_sink.kafka.security.sasl.oauthbearer import bearer_exchange
 from spark_kafka_sink.kafka.security.sasl.scram import scram_exchange
 from spark_kafka_sink.kafka.security.tokens.token_sources import (

@@ -1,4 +1,4 @@
-"""Typed access to the security options that are set, and the check for required libraries."""
+"""Typed access to the security options that are set."""
 
 from __future__ import annotations
 
@@ -7,25 +7,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.option_definition import PREFIX, OptionType
 from spark_kafka_sink.config.option_parser import parse_value
-from spark_kafka_sink.config.security import security_config
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.config.aliases import NamedOptions
-    from spark_kafka_sink.config.security.security_config import Login
 
-
-_EXTRAS = {
-    security_config.ClientCredentialsLogin: ("oauth", "kafka.sasl.oauthbearer.token.endpoint.url"),
-    security_config.MskIamLogin: ("msk-iam", "kafka.sasl.mechanism"),
-    security_config.KerberosLogin: ("gssapi", "kafka.sasl.mechanism"),
-}
 Setting = Secret | str | float | bool
 _OPTIONS = {option.name: option for option in SECURITY_OPTIONS}
 _CASE_CONVERSIONS = {
@@ -36,18 +27,6 @@ _CASE_CONVERSIONS = {
 }
 """Options with case-insensitive values, and the function that converts to the table's case."""
 _SCHEME = re.compile(r"(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):", re.IGNORECASE)
-
-
-def check_libraries(login: Login) -> None:
-    """Check that the libraries that a login requires are installed, without importing them.
-
-    Raises:
-        ConfigError: a library is missing.
-    """
-    required = _EXTRAS.get(type(login))
-    if required is not None:
-        extra, option = required
-        require_extra(extra, f"option {option}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +52,9 @@ class SecurityValues:
         """
         shown = {name: options.spelling(name) for name in options}
         chosen = options if names is None else names
-        return cls({name: read(name, options[name], shown[name]) for name in chosen}, shown)
+        return cls(
+            {name: parse_setting(name, options[name], shown[name]) for name in chosen}, shown
+        )
 
     def name(self, option: str) -> str:
         """Return an option's name as the user wrote it."""
@@ -126,8 +107,8 @@ class SecurityValues:
         return self.values.get(option, _OPTIONS[option].default) is True
 
 
-def read(name: str, text: str, shown: str) -> Setting:
-    """Parse the value of one option in the table.
+def parse_setting(name: str, text: str, shown: str) -> Setting:
+    """Parse the value of one option; `name` is that of the table, `shown` that of the user.
 
     Raises:
         ConfigError: the value is not allowed.
