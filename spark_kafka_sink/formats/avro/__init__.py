@@ -7,5 +7,6 @@ In reading order:
 - `avro_derivation`: derive Avro schemas from columns
 - `avro_defaults`: encode the defaults of Avro fields without a column
 - `avro_branches`: match columns to Avro types, and choose the branches of unions
-- `avro_encoder`: Avro's binary encoding
+- `avro_writers`: write cells in Avro's binary encoding
+- `avro_encoder`: match columns to an Avro schema, and create their writers
 """
