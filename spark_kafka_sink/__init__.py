@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.advice.advice import Advice
     from spark_kafka_sink.report.advice.advice_rules import advise
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.summary import summarize
+    from spark_kafka_sink.report.display.summary import summarize
     from spark_kafka_sink.report.write_status import WriteStatus
     from spark_kafka_sink.spark.datasource import KafkaProdDataSource
     from spark_kafka_sink.spark.kafka_partitions import repartition_by_kafka_partition
@@ -150,7 +150,7 @@ _MODULES = {
     "read_records": "spark_kafka_sink.reading",
     "register": "spark_kafka_sink.spark.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",
-    "summarize": "spark_kafka_sink.report.summary",
+    "summarize": "spark_kafka_sink.report.display.summary",
     "warm_up": "spark_kafka_sink.spark.warm_up",
     "write": "spark_kafka_sink.spark.write",
 }

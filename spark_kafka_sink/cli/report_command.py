@@ -10,8 +10,8 @@ import typer
 
 from spark_kafka_sink.cli.kafka_options import exit_on_error
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.key_figures import compare
-from spark_kafka_sink.report.tables import print_advice, print_comparison, print_report
+from spark_kafka_sink.report.display.key_figures import compare
+from spark_kafka_sink.report.display.tables import print_advice, print_comparison, print_report
 
 _LOCATION_HELP = (
     "Delivery report, or directory with the reports of micro-batches: a path or a pyarrow.fs URI."

@@ -26,7 +26,7 @@ from spark_kafka_sink.exactly_once.open_transactions import (
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
-from spark_kafka_sink.report.tables import make_table, wide_console
+from spark_kafka_sink.report.display.tables import make_table, wide_console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

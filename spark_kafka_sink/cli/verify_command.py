@@ -18,7 +18,7 @@ from spark_kafka_sink.diagnostics.verify_report import (
     verify_report,
 )
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.tables import make_table, wide_console
+from spark_kafka_sink.report.display.tables import make_table, wide_console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

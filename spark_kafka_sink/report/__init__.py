@@ -15,12 +15,8 @@ In reading order:
 - `report_builder`: collects the report of a producer session
 - `columnar`: a report as columns of numbers, and how such reports are merged
 - `packed_report`: a report as a task sends it to the driver
-- `summary`: the lines of a report's summary; the report as text
-- `partition_table`: the table of a report's partitions
-- `notebook_html`: a report as HTML
-- `key_figures`: the key figures of a report with their units, and the comparison of two reports
-- `tables`: the summary, partitions, tasks and comparisons as tables for the terminal
 - `advice`: the settings that a finished report suggests to change, and why
+- `display`: a report as text, HTML and tables, and the comparison of two reports
 - `report_storage`: writes and reads reports on any pyarrow file system
 - `export`: export metrics to Prometheus, OpenTelemetry and files of Java's metrics
 - `plots`: figures of reports, with matplotlib

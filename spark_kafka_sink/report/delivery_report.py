@@ -117,11 +117,11 @@ class DeliveryReport(DeliveryCounters):
         return f"<DeliveryReport {text}>"
 
     def __str__(self) -> str:
-        from spark_kafka_sink.report.summary import summarize
+        from spark_kafka_sink.report.display.summary import summarize
 
         return summarize(self)
 
     def _repr_html_(self) -> str:
-        from spark_kafka_sink.report.notebook_html import to_html
+        from spark_kafka_sink.report.display.notebook_html import to_html
 
         return to_html(self)

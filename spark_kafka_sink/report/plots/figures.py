@@ -9,7 +9,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import MaxNLocator
 
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.report.key_figures import Change, compare
+from spark_kafka_sink.report.display.key_figures import Change, compare
 from spark_kafka_sink.report.plots import panels
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self
 from spark_kafka_sink.common.errors import KafkaProdError, ReportError
 from spark_kafka_sink.config.enums import SummaryMode
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.display.summary import summarize, summary_line
 from spark_kafka_sink.report.export.exporters import export_metrics
 from spark_kafka_sink.report.report_storage import (
     check_folder,
@@ -24,7 +25,6 @@ from spark_kafka_sink.report.report_storage import (
     read_report,
     write_report,
 )
-from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports.abort_files import describe_error, utc_timestamp
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, keep_in_process

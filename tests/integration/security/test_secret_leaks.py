@@ -15,10 +15,10 @@ from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
+from spark_kafka_sink.report.display.summary import summarize
+from spark_kafka_sink.report.display.tables import print_advice, print_report
 from spark_kafka_sink.report.export.exporters import export_metrics
 from spark_kafka_sink.report.export.java_metrics import java_metrics
-from spark_kafka_sink.report.summary import summarize
-from spark_kafka_sink.report.tables import print_advice, print_report
 from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import rows
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LIBRARIES = {module for extra in EXTRAS.values() for module in extra.modules} - {"requests"}
 """What the package does without. Java's console and boto3 know `requests`: it may be anywhere."""
 BY_EXTRAS = (
-    *("cli", "spark", "report.plots", "pytest_plugin", "report.tables"),
+    *("cli", "spark", "report.plots", "pytest_plugin", "report.display.tables"),
     *("report.export.opentelemetry", "report.export.prometheus"),
     *("kafka.security.tokens.token_endpoint", "kafka.security.tokens.msk_iam"),
     *("kafka.security.sasl.gssapi", "formats.protobuf.protobuf_printer"),

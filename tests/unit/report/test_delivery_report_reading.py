@@ -9,8 +9,8 @@ from hypothesis import given
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.display.summary import summary_line
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.summary import summary_line
 from tests.unit.report.strategies import reports
 
 PART = PartitionReport(

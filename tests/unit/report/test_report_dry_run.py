@@ -9,12 +9,12 @@ from rich.console import Console
 from spark_kafka_sink.report.advice.advice_rules import advise
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.key_figures import figures_of
+from spark_kafka_sink.report.display.key_figures import figures_of
+from spark_kafka_sink.report.display.notebook_html import to_html
+from spark_kafka_sink.report.display.summary import summarize, summary_line
+from spark_kafka_sink.report.display.tables import print_report
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
-from spark_kafka_sink.report.notebook_html import to_html
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.summary import summarize, summary_line
-from spark_kafka_sink.report.tables import print_report
 
 
 def cost(codec: str, ratio: float, us_per_record: float) -> CodecCost:

@@ -14,13 +14,13 @@ from spark_kafka_sink.report.advice.pipeline_facts import ARROW_COLUMNS, Pipelin
 from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.display.summary import summarize
 from spark_kafka_sink.report.metrics.producer_metrics import (
     BrokerMetrics,
     ProducerMetrics,
     TopicMetrics,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.task_report import TaskAttempt, TaskReport
 
 SETTINGS = {

@@ -18,11 +18,11 @@ import pytest
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.report import summary
 from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.display import summary
+from spark_kafka_sink.report.display.summary import summarize
 from spark_kafka_sink.report.report_storage import read_report, write_report
-from spark_kafka_sink.report.summary import summarize
 from spark_kafka_sink.report.task_report import TaskAttempt
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports import publication

@@ -9,8 +9,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.report.partition_table import partition_table
-from spark_kafka_sink.report.summary import summary_rows, title
+from spark_kafka_sink.report.display.partition_table import partition_table
+from spark_kafka_sink.report.display.summary import summary_rows, title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

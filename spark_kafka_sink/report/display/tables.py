@@ -11,14 +11,14 @@ from rich.table import Table
 
 from spark_kafka_sink.common.text import plural, size_text
 from spark_kafka_sink.report.advice.advice_rules import advise
-from spark_kafka_sink.report.partition_table import omitted_caption, partition_table
-from spark_kafka_sink.report.summary import summary_rows, title
+from spark_kafka_sink.report.display.partition_table import omitted_caption, partition_table
+from spark_kafka_sink.report.display.summary import summary_rows, title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.key_figures import Comparison
+    from spark_kafka_sink.report.delivery_counters import DeliveryCounters
+    from spark_kafka_sink.report.display.key_figures import Comparison
 
 _MAX_MICRO_BATCHES = 50
 """Maximum number of micro-batches in the table; only the latest are shown."""
@@ -30,7 +30,9 @@ _OTHER_TABLES = {"topic", "", "advice"}
 
 
 def print_report(
-    report: DeliveryReport, console: Console | None = None, batches: Sequence[DeliveryReport] = ()
+    report: DeliveryCounters,
+    console: Console | None = None,
+    batches: Sequence[DeliveryCounters] = (),
 ) -> None:
     """Print a report: totals, partitions, slowest tasks, errors.
 
@@ -56,7 +58,7 @@ def print_report(
         out.print(make_table("Errors", ("error", ">times"), errors))
 
 
-def print_advice(report: DeliveryReport, console: Console | None = None) -> None:
+def print_advice(report: DeliveryCounters, console: Console | None = None) -> None:
     """Print the advice for a report, or a line if there is no advice."""
     rows = [
         (advice.setting, advice.direction, advice.conclusion, advice.evidence)
@@ -96,7 +98,7 @@ def _amount(value: float, unit: str) -> str:
     return f"{text} {unit}".strip()
 
 
-def _nothing_to_advise(report: DeliveryReport) -> str:
+def _nothing_to_advise(report: DeliveryCounters) -> str:
     if report.records and not report.metrics.settings:
         return "No advice: the report does not contain the producer's settings."
     return "No advice: no setting seems to limit this write."
@@ -122,7 +124,7 @@ def make_table(
     return table
 
 
-def _totals(report: DeliveryReport, summed: int) -> Table:
+def _totals(report: DeliveryCounters, summed: int) -> Table:
     """Return the table of totals; `summed` is the number of added reports, or 0 for one report."""
     suffix = f": sum of {plural(summed, 'report')}" if summed else ""
     table = Table(title=f"{title(report)}{suffix}", show_header=False)
@@ -136,7 +138,7 @@ def _totals(report: DeliveryReport, summed: int) -> Table:
     return table
 
 
-def _codecs(report: DeliveryReport) -> Table:
+def _codecs(report: DeliveryCounters) -> Table:
     sample = report.codecs[0]
     batches = plural(sample.batches, "batch", "batches")
     rows = (
@@ -157,7 +159,7 @@ def _codecs(report: DeliveryReport) -> Table:
     )
 
 
-def _micro_batches(batches: Sequence[DeliveryReport]) -> Table:
+def _micro_batches(batches: Sequence[DeliveryCounters]) -> Table:
     numbers = (">records", ">persisted", ">seconds", ">slowest task", ">retries", ">request p99")
     rows = (
         (
@@ -183,12 +185,12 @@ def _micro_batches(batches: Sequence[DeliveryReport]) -> Table:
     )
 
 
-def _batch_name(report: DeliveryReport) -> str:
+def _batch_name(report: DeliveryCounters) -> str:
     number = "" if report.batch_id is None else str(report.batch_id)
     return f"{number} {report.query_name}".strip()
 
 
-def _slowest(report: DeliveryReport, batches: Sequence[DeliveryReport]) -> Table:
+def _slowest(report: DeliveryCounters, batches: Sequence[DeliveryCounters]) -> Table:
     """Return the table of the slowest tasks, with their micro-batches if these are known."""
     numbers = (
         "partition",

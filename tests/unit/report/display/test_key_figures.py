@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.key_figures import compare, figures_of
+from spark_kafka_sink.report.display.key_figures import compare, figures_of
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
 

@@ -7,10 +7,10 @@ from hypothesis import given
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.display.summary import summarize, summary_line
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.summary import summarize, summary_line
 from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.unit.report.strategies import reports
 
