@@ -3,6 +3,7 @@
 In reading order:
 
 - `protobuf_wire`: read and write Protobuf messages without a schema
+- `protobuf_descriptor`: field numbers of `google/protobuf/descriptor.proto`
 - `protobuf_files`: the files of a Protobuf schema
 - `protobuf_types`: the types and labels of fields
 - `protobuf_features`: the features of editions that affect the encoding

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spark_kafka_sink.common.errors import ConfigError, error_text
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor
 from spark_kafka_sink.formats.protobuf.protobuf_files import (
     ProtoFile,
     encode_descriptor_set,
@@ -192,10 +193,10 @@ def _find_well_known(name: str) -> ProtoFile | None:
     # Older releases of Confluent's client have confluent/type/* in another folder.
     for candidate in dict.fromkeys((module, module.replace("confluent.type.", "confluent.types."))):
         try:
-            descriptor = import_module(f"{_PACKAGES[prefix]}{candidate}_pb2").DESCRIPTOR
+            generated = import_module(f"{_PACKAGES[prefix]}{candidate}_pb2").DESCRIPTOR
         except Exception:  # noqa: BLE001, S112 - generated code rejects other runtimes
             continue
-        (file,) = parse_files(descriptor.serialized_pb)
+        (file,) = parse_files(generated.serialized_pb)
         return _rename(file, name)
     return None
 
@@ -204,7 +205,9 @@ def _rename(file: ProtoFile, name: str) -> ProtoFile:
     if file.name == name:
         return file
     # A second name replaces the first.
-    return file._replace(name=name, data=file.data + sized_field(1, name.encode()))
+    return file._replace(
+        name=name, data=file.data + sized_field(descriptor.FILE_NAME, name.encode())
+    )
 
 
 def _compile_texts(
@@ -218,7 +221,8 @@ def _compile_texts(
     imports = {name for text in texts.values() for name in _imports_of(text)}
     known = [file for name in sorted(imports) for file in _with_imports(name, files)]
     known_set = b"".join(
-        sized_field(1, data) for data in {file.name: file.data for file in known}.values()
+        sized_field(descriptor.SET_FILE, data)
+        for data in {file.name: file.data for file in known}.values()
     )
     data = _run_protoc(tuple(texts.items()), known_set)
     return {file.name: file for file in parse_files(data)}

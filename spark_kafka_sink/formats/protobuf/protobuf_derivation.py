@@ -11,6 +11,7 @@ from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
 from spark_kafka_sink.formats.columns.name_rules import NameRules
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
+from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor
 from spark_kafka_sink.formats.protobuf.protobuf_numbers import (
     FieldType,
     Versions,
@@ -76,10 +77,12 @@ def derive(
             f"the message's name {full_name} is also used by {imports[0]}",
             hint="Set schema.name or schema.namespace to another name.",
         )
-    file = sized_field(1, f"{full_name.replace('.', '/')}.proto".encode())
-    file += sized_field(2, namespace.encode()) if namespace else b""
-    file += b"".join(sized_field(3, name.encode()) for name in imports)
-    file += sized_field(4, message) + sized_field(12, b"proto3")
+    path = f"{full_name.replace('.', '/')}.proto"
+    file = sized_field(descriptor.FILE_NAME, path.encode())
+    file += sized_field(descriptor.FILE_PACKAGE, namespace.encode()) if namespace else b""
+    file += b"".join(sized_field(descriptor.FILE_IMPORT, name.encode()) for name in imports)
+    file += sized_field(descriptor.FILE_MESSAGE, message)
+    file += sized_field(descriptor.FILE_SYNTAX, b"proto3")
     return UnregisteredSchema(base64.b64encode(file).decode(), full_name, full_name)
 
 
@@ -96,17 +99,31 @@ def _encode_message(column: ColumnType, name: str, full_name: str, versions: Ver
         _NAMES.check(child)
         inner = versions.of_field(child.name) if child.name in numbered.kept_fields else Versions()
         type_, below = _declare_field(child, full_name, _unused(child.name, used), inner)
-        number = numbered.numbers[child.name]
-        field = sized_field(1, child.name.encode()) + number_field(3, number) + type_
+        field = _named_field(child.name, numbered.numbers[child.name], type_)
         if child.is_nullable and child.kind in (*_PROTO_TYPES, *_SIZED_PROTO_TYPES):
-            field += number_field(9, len(choices)) + number_field(17, 1)
-            choices.append(sized_field(8, sized_field(1, f"_{child.name}".encode())))
-        fields += sized_field(2, field)
+            field += number_field(descriptor.FIELD_ONEOF_INDEX, len(choices))
+            field += number_field(descriptor.FIELD_PROTO3_OPTIONAL, 1)
+            oneof = sized_field(descriptor.ONEOF_NAME, f"_{child.name}".encode())
+            choices.append(sized_field(descriptor.MESSAGE_ONEOF, oneof))
+        fields += sized_field(descriptor.MESSAGE_FIELD, field)
         nested += below
-    ranges = (number_field(1, start) + number_field(2, end) for start, end in numbered.reserved)
-    reserved = [sized_field(9, range_) for range_ in ranges]
-    reserved += [sized_field(10, name.encode()) for name in numbered.reserved_names]
-    return b"".join((sized_field(1, name.encode()), fields, nested, *choices, *reserved))
+    ranges = (
+        number_field(descriptor.RANGE_START, start) + number_field(descriptor.RANGE_END, end)
+        for start, end in numbered.reserved
+    )
+    reserved = [sized_field(descriptor.MESSAGE_RESERVED_RANGE, range_) for range_ in ranges]
+    reserved += [
+        sized_field(descriptor.MESSAGE_RESERVED_NAME, name.encode())
+        for name in numbered.reserved_names
+    ]
+    start = sized_field(descriptor.MESSAGE_NAME, name.encode())
+    return b"".join((start, fields, nested, *choices, *reserved))
+
+
+def _named_field(name: str, number: int, type_: bytes) -> bytes:
+    """Return a field's declaration; `type_` is the part that `_declare_field` returns."""
+    named = sized_field(descriptor.FIELD_NAME, name.encode())
+    return named + number_field(descriptor.FIELD_NUMBER, number) + type_
 
 
 def _field_type(column: ColumnType) -> FieldType:
@@ -181,7 +198,8 @@ def _declare_single(
     """Return the same as `_declare_field` for a column that is neither a list nor a map."""
     if column.kind is ColumnKind.STRUCT:
         full_name = f"{owner}.{name}"
-        nested = sized_field(3, _encode_message(column, name, full_name, versions))
+        message = _encode_message(column, name, full_name, versions)
+        nested = sized_field(descriptor.MESSAGE_NESTED, message)
         return _encode_type(label, ProtoType.MESSAGE, full_name), nested
     if column.kind in (ColumnKind.LIST, ColumnKind.MAP):
         hint = "Put it into a struct with one field."
@@ -194,8 +212,9 @@ def _declare_single(
 
 
 def _encode_type(label: int, kind: ProtoType, name: str = "") -> bytes:
-    named = sized_field(6, f".{name}".encode()) if name else b""
-    return number_field(4, label) + number_field(5, kind) + named
+    named = sized_field(descriptor.FIELD_TYPE_NAME, f".{name}".encode()) if name else b""
+    labelled = number_field(descriptor.FIELD_LABEL, label)
+    return labelled + number_field(descriptor.FIELD_TYPE, kind) + named
 
 
 def _declare_map(
@@ -207,10 +226,11 @@ def _declare_map(
         raise unsupported_error(key, "the key of a Protobuf map")
     value_type, nested = _declare_single(value, owner, name, versions)
     entry_name = f"{_camel_case(column.name)}Entry"
-    entry = sized_field(1, entry_name.encode())
+    entry = sized_field(descriptor.MESSAGE_NAME, entry_name.encode())
     types = (("key", _encode_type(ProtoLabel.OPTIONAL, _proto_type(key))), ("value", value_type))
     for number, (part, type_) in enumerate(types, 1):
-        entry += sized_field(2, sized_field(1, part.encode()) + number_field(3, number) + type_)
-    entry += sized_field(7, number_field(7, 1))
+        entry += sized_field(descriptor.MESSAGE_FIELD, _named_field(part, number, type_))
+    options = number_field(descriptor.MESSAGE_OPTIONS_MAP_ENTRY, 1)
+    entry += sized_field(descriptor.MESSAGE_OPTIONS, options)
     declared = _encode_type(ProtoLabel.REPEATED, ProtoType.MESSAGE, f"{owner}.{entry_name}")
-    return declared, sized_field(3, entry) + nested
+    return declared, sized_field(descriptor.MESSAGE_NESTED, entry) + nested

@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor
 from spark_kafka_sink.formats.protobuf.protobuf_wire import read_messages, read_number, read_string
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ _WITHOUT_EFFECT: Final = frozenset({4, 6, 7, 8})
 _FIRST_EXTENSION: Final = 1000
 """Extensions from this number on are features of a language's generated code."""
 _EDITIONS: Final = {1000: "2023", 1001: "2024"}
-_FILE_OPTIONS, _FILE_FEATURES = 8, 50
 
 
 class Presence(IntEnum):
@@ -76,30 +76,32 @@ class Features:
         Raises:
             ConfigError: the edition or a feature is unknown.
         """
-        syntax, edition = read_string(file, 12) or "proto2", read_number(file, 14)
+        syntax = read_string(file, descriptor.FILE_SYNTAX) or "proto2"
+        edition = read_number(file, descriptor.FILE_EDITION)
         if syntax == "proto2":
             return cls(enum_type=EnumType.CLOSED, repeated=RepeatedEncoding.EXPANDED)
         if syntax == "proto3":
             return cls(presence=Presence.IMPLICIT)
         if edition not in _EDITIONS:
+            name = read_string(file, descriptor.FILE_NAME)
             raise ConfigError(
-                f"the Protobuf file {read_string(file, 1)} has the unsupported edition {edition}",
+                f"the Protobuf file {name} has the unsupported edition {edition}",
                 hint=f"Use proto2, proto3, or an edition of {', '.join(_EDITIONS.values())}.",
             )
-        return cls().with_options(file, _FILE_OPTIONS, _FILE_FEATURES)
+        return cls().with_options(file, descriptor.FILE_FEATURES)
 
-    def with_options(self, owner: Parsed, options: int, features: int) -> Features:
+    def with_options(self, owner: Parsed, numbers: tuple[int, int]) -> Features:
         """Return the features of a part of a file, which inherits the ones that it does not set.
 
         Args:
             owner: the descriptor of the part.
-            options: the number of its options.
-            features: the number of the features in the options.
+            numbers: the field numbers of its options, and of the features in the options.
 
         Raises:
             ConfigError: a feature is unknown.
         """
         merged = self
+        options, features = numbers
         for chosen in read_messages(owner, options):
             for feature_set in read_messages(chosen, features):
                 for number, values in feature_set.items():

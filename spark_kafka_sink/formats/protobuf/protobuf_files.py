@@ -6,6 +6,7 @@ import base64
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor
 from spark_kafka_sink.formats.protobuf import protobuf_wire
 
 if TYPE_CHECKING:
@@ -43,20 +44,23 @@ def parse_files(data: bytes) -> list[ProtoFile]:
     """
     parsed = protobuf_wire.parse(data)
     # A set contains only files; a file contains more than its name.
-    is_set = parsed.keys() == {1} and not any(isinstance(item, int) for item in parsed[1])
-    return [_file(item) for item in (parsed[1] if is_set else [data])]
+    files = parsed.get(descriptor.SET_FILE, [])
+    is_set = {*parsed} == {descriptor.SET_FILE} and not any(isinstance(item, int) for item in files)
+    return [_file(item) for item in (files if is_set else [data])]
 
 
 def _file(data: bytes) -> ProtoFile:
     parsed = protobuf_wire.parse(data)
-    # Field 15 contains the imports of options in edition 2024.
-    imports = (*protobuf_wire.read_strings(parsed, 3), *protobuf_wire.read_strings(parsed, 15))
-    return ProtoFile(protobuf_wire.read_string(parsed, 1), imports, data)
+    imports = protobuf_wire.read_strings(parsed, descriptor.FILE_IMPORT)
+    imports += protobuf_wire.read_strings(parsed, descriptor.FILE_OPTION_IMPORT)
+    name = protobuf_wire.read_string(parsed, descriptor.FILE_NAME)
+    return ProtoFile(name, tuple(imports), data)
 
 
 def encode_descriptor_set(files: Iterable[bytes]) -> str:
     """Return a FileDescriptorSet of files in base64. The main file comes last."""
-    return base64.b64encode(b"".join(protobuf_wire.sized_field(1, data) for data in files)).decode()
+    fields = (protobuf_wire.sized_field(descriptor.SET_FILE, data) for data in files)
+    return base64.b64encode(b"".join(fields)).decode()
 
 
 def main_file(files: Sequence[ProtoFile]) -> ProtoFile:
@@ -66,7 +70,7 @@ def main_file(files: Sequence[ProtoFile]) -> ProtoFile:
     """
     main = files[-1]
     parsed = protobuf_wire.parse(main.data)
-    public = [main.imports[number] for number in parsed.get(10, ())]
-    if 4 in parsed or len(public) != 1:
+    public = [main.imports[index] for index in parsed.get(descriptor.FILE_PUBLIC_IMPORT, ())]
+    if descriptor.FILE_MESSAGE in parsed or len(public) != 1:
         return main
     return next((file for file in files if file.name == public[0]), main)

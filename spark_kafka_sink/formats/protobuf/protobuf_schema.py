@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor
 from spark_kafka_sink.formats.protobuf.protobuf_features import (
     EnumType,
     Features,
@@ -155,12 +156,12 @@ class _Declared:
 
     def add_file(self, file: Parsed, *, is_main: bool) -> None:
         """Add the messages and enums of a file."""
-        features, package = Features.of_file(file), read_string(file, 2)
-        groups = _groups(read_messages(file, 7))
-        self._add_messages(
-            read_messages(file, 4), groups, package, () if is_main else None, features
-        )
-        self._add_enums(read_messages(file, 5), package, features)
+        features = Features.of_file(file)
+        package = read_string(file, descriptor.FILE_PACKAGE)
+        groups = _groups(read_messages(file, descriptor.FILE_EXTENSION))
+        messages = read_messages(file, descriptor.FILE_MESSAGE)
+        self._add_messages(messages, groups, package, () if is_main else None, features)
+        self._add_enums(read_messages(file, descriptor.FILE_ENUM), package, features)
 
     def _add_messages(
         self,
@@ -182,53 +183,75 @@ class _Declared:
         """
         position = 0
         for message in messages:
-            simple_name, below = read_string(message, 1), None
+            simple_name, below = read_string(message, descriptor.MESSAGE_NAME), None
             name = full_name(scope, simple_name)
-            own = features.with_options(message, 7, 12)
+            own = features.with_options(message, descriptor.MESSAGE_FEATURES)
             self.messages[name] = message, own
             if outer_indexes is not None and simple_name not in groups and not _is_entry(message):
                 below = self.main[name] = (*outer_indexes, position)
                 position += 1
-            inner_groups = _groups(read_messages(message, 2) + read_messages(message, 6))
-            self._add_messages(read_messages(message, 3), inner_groups, name, below, own)
-            self._add_enums(read_messages(message, 4), name, own)
+            inner_groups = _groups(
+                read_messages(message, descriptor.MESSAGE_FIELD)
+                + read_messages(message, descriptor.MESSAGE_EXTENSION)
+            )
+            nested = read_messages(message, descriptor.MESSAGE_NESTED)
+            self._add_messages(nested, inner_groups, name, below, own)
+            self._add_enums(read_messages(message, descriptor.MESSAGE_ENUM), name, own)
 
     def _add_enums(self, enums: list[Parsed], scope: str, features: Features) -> None:
         for enum in enums:
             numbers = {
-                read_string(value, 1): read_number(value, 2) for value in read_messages(enum, 2)
+                read_string(value, descriptor.ENUM_VALUE_NAME): read_number(
+                    value, descriptor.ENUM_VALUE_NUMBER
+                )
+                for value in read_messages(enum, descriptor.ENUM_VALUE)
             }
-            kind = features.with_options(enum, 3, 7).enum_type
-            self.enums[full_name(scope, read_string(enum, 1))] = ProtoEnum(
-                numbers, is_closed=kind is EnumType.CLOSED
-            )
+            own = features.with_options(enum, descriptor.ENUM_FEATURES)
+            name = full_name(scope, read_string(enum, descriptor.ENUM_NAME))
+            self.enums[name] = ProtoEnum(numbers, is_closed=own.enum_type is EnumType.CLOSED)
 
     def message(self, name: str) -> ProtoMessage:
         """Return a message with its fields."""
         message, _ = self.messages[name]
-        ranges = read_messages(message, 5) + read_messages(message, 9)
+        ranges = read_messages(message, descriptor.MESSAGE_EXTENSION_RANGE)
+        ranges += read_messages(message, descriptor.MESSAGE_RESERVED_RANGE)
+        fields = read_messages(message, descriptor.MESSAGE_FIELD)
         return ProtoMessage(
             name=name,
-            fields=tuple(self._field(name, field) for field in read_messages(message, 2)),
+            fields=tuple(self._field(name, field) for field in fields),
             is_map_entry=_is_entry(message),
-            reserved=tuple((read_number(range_, 1), read_number(range_, 2)) for range_ in ranges),
-            reserved_names=tuple(read_strings(message, 10)),
+            reserved=tuple(
+                (
+                    read_number(range_, descriptor.RANGE_START),
+                    read_number(range_, descriptor.RANGE_END),
+                )
+                for range_ in ranges
+            ),
+            reserved_names=tuple(read_strings(message, descriptor.MESSAGE_RESERVED_NAME)),
         )
 
     def _field(self, owner: str, field: Parsed) -> ProtoField:
         message, features = self.messages[owner]
         oneof = ""
-        if 9 in field and not read_number(field, 17):  # Not the oneof that `optional` implies.
-            parsed = read_messages(message, 8)[read_number(field, 9)]
-            oneof, features = read_string(parsed, 1), features.with_options(parsed, 2, 1)
-        features = features.with_options(field, 8, 21)
-        packed = [read_number(options, 2) for options in read_messages(field, 8) if 2 in options]
-        label = read_number(field, 4, ProtoLabel.OPTIONAL)
+        is_member = descriptor.FIELD_ONEOF_INDEX in field
+        # Not the oneof that `optional` implies.
+        if is_member and not read_number(field, descriptor.FIELD_PROTO3_OPTIONAL):
+            index = read_number(field, descriptor.FIELD_ONEOF_INDEX)
+            parsed = read_messages(message, descriptor.MESSAGE_ONEOF)[index]
+            oneof = read_string(parsed, descriptor.ONEOF_NAME)
+            features = features.with_options(parsed, descriptor.ONEOF_FEATURES)
+        features = features.with_options(field, descriptor.FIELD_FEATURES)
+        packed = [
+            read_number(options, descriptor.FIELD_OPTIONS_PACKED)
+            for options in read_messages(field, descriptor.FIELD_OPTIONS)
+            if descriptor.FIELD_OPTIONS_PACKED in options
+        ]
+        label = read_number(field, descriptor.FIELD_LABEL, ProtoLabel.OPTIONAL)
         is_required = features.presence is Presence.LEGACY_REQUIRED or label == ProtoLabel.REQUIRED
-        type_name = self._resolved(read_string(field, 6), owner)
+        type_name = self._resolved(read_string(field, descriptor.FIELD_TYPE_NAME), owner)
         return ProtoField(
-            name=read_string(field, 1),
-            number=read_number(field, 3),
+            name=read_string(field, descriptor.FIELD_NAME),
+            number=read_number(field, descriptor.FIELD_NUMBER),
             kind=self._kind(owner, field, type_name, features),
             type_name=type_name,
             is_repeated=label == ProtoLabel.REPEATED,
@@ -251,7 +274,7 @@ class _Declared:
     def _kind(self, owner: str, field: Parsed, type_name: str, features: Features) -> ProtoType:
         # Registries also return descriptors whose fields have the name of a type, but no kind.
         unset = ProtoType.ENUM if type_name in self.enums else ProtoType.MESSAGE
-        kind = ProtoType(read_number(field, 5, unset))
+        kind = ProtoType(read_number(field, descriptor.FIELD_TYPE, unset))
         if kind is not ProtoType.MESSAGE or features.message is MessageEncoding.LENGTH_PREFIXED:
             return kind
         # Entries of maps and their values always have a length.
@@ -261,13 +284,18 @@ class _Declared:
 
 
 def _is_entry(message: Parsed) -> bool:
-    return any(read_number(options, 7) for options in read_messages(message, 7))
+    return any(
+        read_number(options, descriptor.MESSAGE_OPTIONS_MAP_ENTRY)
+        for options in read_messages(message, descriptor.MESSAGE_OPTIONS)
+    )
 
 
 def _groups(fields: list[Parsed]) -> set[str]:
     """Return the names of the messages that proto2 groups declare."""
     return {
-        read_string(f, 6).rpartition(".")[2] for f in fields if read_number(f, 5) == ProtoType.GROUP
+        read_string(field, descriptor.FIELD_TYPE_NAME).rpartition(".")[2]
+        for field in fields
+        if read_number(field, descriptor.FIELD_TYPE) == ProtoType.GROUP
     }
 
 
