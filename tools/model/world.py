@@ -35,8 +35,6 @@ class Status(StrEnum):
 
 
 UNFINISHED = frozenset({Status.OPEN, Status.EMPTY})
-
-
 _RESPONSES = {
     Status.OPEN: ErrorCode.none,
     Status.EMPTY: ErrorCode.invalid_txn_state,
@@ -113,8 +111,6 @@ class Pc(StrEnum):
 
 
 ENDED = frozenset({Pc.FINISHED, Pc.TORN})
-
-
 _IN_EPOCH = frozenset(
     {
         Pc.COMMIT_FIRST,

@@ -26,8 +26,6 @@ from tools.support.readers import by_confluent
 
 RELEASES = tuple(releases())
 SOFTWARE = {"client_software_name": "raw", "client_software_version": "1.0"}
-
-
 THREE: dict[str, Any] = {"nodes": 3, "replication_factor": 3, "auto_create_topics": True}
 TOO_NEW = (0, 18, 0, 99, 0, 0, 0, 5, 255, 255, 0)
 """ApiVersions request, version 99, with correlation ID 5 and no client ID."""

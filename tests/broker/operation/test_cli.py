@@ -86,13 +86,6 @@ def test_every_option_of_the_broker_is_on_the_command_line() -> None:
     assert BrokerArguments().options().keys() == {field.name for field in fields(BrokerConfig)}
 
 
-@pytest.mark.parametrize("text", ["a", "a:", "a:retention.ms", ":retention.ms=1"])
-def test_invalid_topic_config(text: str) -> None:
-    done = run("broker", "--topic-config", text)
-    assert done.returncode == 1
-    assert "Use topic:name=value" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -103,18 +96,17 @@ def test_invalid_topic_config(text: str) -> None:
         (["--transaction-version", "5"], "It must be 0, 1 or 2"),
         (["--api-versions-of", "2.2"], "Known releases: 2.1, 2.4,"),
         (["--nodes", "2", "--replication-factor", "3"], "must be 1 to 2"),
+        (["--topic", "a:many"], "Use name:partitions"),
+        *(
+            (["--topic-config", text], "Use topic:name=value")
+            for text in ("a", "a:", "a:retention.ms", ":retention.ms=1")
+        ),
     ],
 )
 def test_invalid_options_are_rejected_before_the_start(options: list[str], message: str) -> None:
     done = run("broker", "--port", "0", *options)
     assert done.returncode == 1
     assert message in done.stderr
-
-
-def test_invalid_partition_count_is_rejected() -> None:
-    done = run("broker", "--topic", "a:many")
-    assert done.returncode == 1
-    assert "Use name:partitions" in done.stderr
 
 
 def test_version_is_shown() -> None:

@@ -444,39 +444,27 @@ def test_foreign_entry_inside_a_batch_is_kept(redis_server: RedisServer, unique_
         assert values(redis_server, key) == [b"1", b"theirs", b"3", b"3"]
 
 
-def test_partial_batch_is_removed(redis_server: RedisServer, unique_topic: str) -> None:
-    """A foreign entry interrupts the batch, and the connection is lost before the cleanup."""
+@pytest.mark.parametrize(
+    ("trigger", "loss", "distance"),
+    [
+        (b"XDEL", Loss.REQUEST, 3),
+        *((b"EXEC", Loss.RESPONSE, distance) for distance in (1, 4, 9)),
+    ],
+)
+def test_partial_batch_is_removed_and_not_acknowledged(
+    redis_server: RedisServer, unique_topic: str, trigger: bytes, loss: Loss, distance: int
+) -> None:
+    """A foreign entry interrupts the batch, and the cleanup or its response is lost."""
     key = f"{unique_topic}:t:0"
     with behind_proxy(redis_server, unique_topic) as (proxy, kafka, raw):
-        add_foreign_entry(kafka, raw, redis_server, key, 3)
-        proxy.trigger, proxy.lose = b"XDEL", Loss.REQUEST
+        add_foreign_entry(kafka, raw, redis_server, key, distance)
+        proxy.trigger, proxy.lose = trigger, loss
         assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
         produce_until_success(raw, batch(2, value=b"3"))
         assert stored(kafka) == [b"1", b"3", b"3"]
     with EmbeddedBroker(storage=redis_server.url(unique_topic)) as kafka:
         assert stored(kafka) == [b"1", b"3", b"3"]
     assert values(redis_server, key) == [b"1", b"theirs", b"3", b"3"]
-
-
-@pytest.mark.parametrize("foreign", [0, 3, 8])
-def test_partial_batch_with_lost_response_is_not_acknowledged(
-    redis_server: RedisServer, unique_topic: str, foreign: int
-) -> None:
-    """A foreign entry interrupts the batch, and the connection is lost before the response."""
-    key = f"{unique_topic}:t:0"
-    with (
-        RedisProxy(redis_server.port) as proxy,
-        EmbeddedBroker(storage=proxy.url(unique_topic), topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
-        add_foreign_entry(kafka, raw, redis_server, key, 1 + foreign)
-        proxy.trigger, proxy.lose = b"EXEC", Loss.RESPONSE
-        assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
-        produce_until_success(raw, batch(2, value=b"3"))
-        assert stored(kafka) == [b"1", b"3", b"3"]
-    with EmbeddedBroker(storage=redis_server.url(unique_topic)) as kafka:
-        assert stored(kafka) == [b"1", b"3", b"3"]
-    assert b"theirs" in values(redis_server, key)
 
 
 def lose_response_of_next_batch(patch: pytest.MonkeyPatch) -> None:

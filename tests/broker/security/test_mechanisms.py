@@ -10,8 +10,6 @@ from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from tests.broker.security.clients import WRITERS, Login, NotDeliveredError, Writer
 
 PASSWORD = 'se"c\\ret;='
-
-
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _WAIT_S = 60
-
-
 SCRAM_ITERATIONS = 4096
 DENIED = "denied-"
 """Prefix of topics to which CAROL is denied access."""

@@ -24,8 +24,6 @@ from tools.torture.producer.plan import ClusterFault, Plan, Writer, close_sessio
 from tools.torture.proxy import Schedule
 
 _CONTEXTS = "broker,metadata,queue,msg,protocol,eos"
-
-
 _WAIT_S = 20
 _MIN_S = 1.5
 _IN_SYNC_S = 40

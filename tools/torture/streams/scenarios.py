@@ -131,8 +131,6 @@ OURS = ONCE | {Sink.AT_LEAST_ONCE}
 SEVERAL = frozenset({Sink.EXACTLY_ONCE})
 """Sinks with several transactions per batch, for which a decision record is needed."""
 SHARED = frozenset({Sink.ATOMIC})
-
-
 _NEVER: dict[Sink, frozenset[Step]] = {
     Sink.SPARK: frozenset(Step) - LOG,
     Sink.AT_LEAST_ONCE: EXACTLY_ONCE,

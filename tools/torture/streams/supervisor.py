@@ -29,8 +29,6 @@ from tools.torture.streams.plan import Fault, Plan
 from tools.torture.streams.scenarios import LOG, SHARED, Action, Profile, Sink, Step, Stop
 
 _TRANSACTIONS = "__transaction_state"
-
-
 _DELAYED = frozenset(
     {
         Action.SECOND_DRIVER,

@@ -18,6 +18,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
 from tests.unit.formats.protobuf.encoded_messages import SKU, encode, part, set_in_base64
 
+NAMES = ("é.proto", "a%20b", "a:b", "a(1)/b,c", "a$b#c~", "x y/~z")
 MAIN = """\ufeff// A comment; import "not/this.proto";
 syntax = "proto3"; package shop.v1;
 import 'shop/v1/item.proto';
@@ -93,14 +94,6 @@ def test_imports_with_the_name_of_the_main_file(names: list[str], as_descriptor:
     assert encoded == [b"\x0a\x02\x08\x05"]
 
 
-@pytest.mark.parametrize("name", ["é.proto", "a%20b", "a:b", "a(1)/b,c", "a$b#c~", "x y/~z"])
-def test_imports_may_have_any_file_name(name: str) -> None:
-    text = f'syntax = "proto3"; import "{name}"; message E {{ D d = 1; }}'
-    files = {name: 'syntax = "proto3"; message D { int32 n = 1; }'}
-    encoded, _ = encode(compile_descriptor_set(text, files.get), pa.array([{"d": {"n": 5}}]), "E")
-    assert encoded == [b"\x0a\x02\x08\x05"]
-
-
 @pytest.mark.parametrize("name", ["-a", "@a", "/a", "a/../../b", "n" * 300, "a\\\\b"])
 def test_names_of_imports_that_cannot_be_files(name: str) -> None:
     text = f'syntax = "proto3"; import "{name}"; message E {{}}'
@@ -141,11 +134,12 @@ def test_text_that_looks_like_an_import(part: str) -> None:
         "import \"de\" 'p.proto';",
         'import public\n"dep.proto";',
         'import weak/**/"dep.proto";',
+        *(f'import "{name}";' for name in NAMES),
     ],
 )
-def test_spellings_of_an_import(statement: str) -> None:
+def test_spellings_and_names_of_an_import(statement: str) -> None:
     text = f'syntax = "proto3";{statement}message E {{ D d = 1; }}'
-    files = {"dep.proto": 'syntax = "proto3"; message D { int32 n = 1; }'}
+    files = dict.fromkeys(("dep.proto", *NAMES), 'syntax = "proto3"; message D { int32 n = 1; }')
     encoded, _ = encode(compile_descriptor_set(text, files.get), pa.array([{"d": {"n": 5}}]), "E")
     assert encoded == [b"\x0a\x02\x08\x05"]
 

@@ -124,9 +124,13 @@ def test_pattern_is_applied_by_the_client_for_older_brokers() -> None:
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, request: (
         code(BAD_PATTERN) if request.transactional_id_pattern else usual(node, request)
     )
+    assert listed_ids(cluster, r"p(?!/2).*") == ["p/1"]
+
+
+def listed_ids(cluster: ScriptedCoordinator, pattern: str) -> list[str]:
     with blocking_client(cluster) as client:
-        listed = TransactionAdmin(client).list(r"p(?!/2).*", client.deadline(10))
-    assert [transaction.transactional_id for transaction in listed] == ["p/1"]
+        listed = TransactionAdmin(client).list(pattern, client.deadline(10))
+    return [transaction.transactional_id for transaction in listed]
 
 
 def test_loading_coordinator_is_retried() -> None:
@@ -152,9 +156,7 @@ def test_broker_that_left_the_cluster_is_not_waited_for() -> None:
         return usual(node, request)
 
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = list_or_leave
-    with blocking_client(cluster) as client:
-        listed = TransactionAdmin(client).list("p/.*", client.deadline(10))
-    assert [transaction.transactional_id for transaction in listed] == ["p/1", "p/3"]
+    assert listed_ids(cluster, "p/.*") == ["p/1", "p/3"]
 
 
 def test_broker_that_joins_meanwhile_is_queried() -> None:
@@ -170,9 +172,7 @@ def test_broker_that_joins_meanwhile_is_queried() -> None:
         return None
 
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = list_or_move
-    with blocking_client(cluster) as client:
-        listed = TransactionAdmin(client).list("p/.*", client.deadline(10))
-    assert [transaction.transactional_id for transaction in listed] == ["p/1", "p/2", "p/3"]
+    assert listed_ids(cluster, "p/.*") == ["p/1", "p/2", "p/3"]
 
 
 def test_unreachable_broker_is_reported_after_the_deadline() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
+from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
 from spark_kafka_sink.kafka.client.channel.connection_failures import LASTING_S
 from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -21,6 +22,20 @@ def brokers(nodes: int = 1, **sasl: object) -> FakeCluster:
     cluster = FakeCluster(nodes, topics={"t": 2})
     cluster.sasl = FakeSasl(**sasl)  # type: ignore[arg-type]
     return cluster
+
+
+def logins_at(cluster: FakeCluster) -> int:
+    assert cluster.sasl is not None
+    return len(cluster.sasl.logins)
+
+
+def change_password(cluster: FakeCluster) -> None:
+    assert cluster.sasl is not None
+    cluster.sasl.password = "another"
+
+
+def first_broker(sim: World) -> BrokerConnection:
+    return next(broker for broker in sim.client.network.brokers() if broker.node.node_id == 1)
 
 
 def failure(sim: World, tick: float = 0.005) -> KafkaProdError:
@@ -116,8 +131,7 @@ def test_reauthentication_under_load_does_not_affect_batches() -> None:
         report = sim.report()
         assert report.persisted == cluster.logs["t", 0].end == 1_200
         assert (report.retries, dict(report.errors)) == (0, {})
-        assert cluster.sasl is not None
-        assert len(cluster.sasl.logins) >= 8
+        assert logins_at(cluster) >= 8
         assert len(cluster.connected_ports) <= dialled + 1  # to the leader, and never again
         # Nothing is sent between a handshake and its login.
         apis = [api for _, api in cluster.requests]
@@ -129,8 +143,7 @@ def test_requests_in_flight_complete_before_the_login() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login()) as sim:
         sim.deliver_batches(1)
-        assert cluster.sasl is not None
-        logins = len(cluster.sasl.logins)
+        logins = logins_at(cluster)
         sim.fault(Fault(hold=True))
         sim.send_batches(1)
         sim.steps(3)
@@ -138,10 +151,10 @@ def test_requests_in_flight_complete_before_the_login() -> None:
         sim.send_batches(3)  # waits for the login, which waits for the response
         sim.steps(10)
         assert len(cluster.seen) == 2
-        assert len(cluster.sasl.logins) == logins
+        assert logins_at(cluster) == logins
         cluster.release()
         sim.finish()
-        assert len(cluster.sasl.logins) > logins
+        assert logins_at(cluster) > logins
         assert cluster.logs["t", 0].end == 15
         assert sim.report().retries == 0
 
@@ -151,25 +164,20 @@ def test_requests_without_response_are_sent_before_the_login() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login(), acks=0, enable_idempotence=False) as sim:
         sim.deliver_batches(1)
-        assert cluster.sasl is not None
-        logins = len(cluster.sasl.logins)
+        logins = logins_at(cluster)
         cluster.writable_bytes[1] = 10
         sim.send_batches(1)
         sim.steps(3)
         sim.clock.advance(0.96)
         sim.send_batches(1)
         sim.steps(10)
-        (broker,) = (
-            broker_connection
-            for broker_connection in sim.client.network.brokers()
-            if broker_connection.node.node_id == 1
-        )
+        broker = first_broker(sim)
         assert broker.connection.state is ChannelState.DRAINING
         assert broker.connect_by > sim.clock.monotonic()
-        assert len(cluster.sasl.logins) == logins
+        assert logins_at(cluster) == logins
         del cluster.writable_bytes[1]
         sim.finish()
-        assert len(cluster.sasl.logins) > logins
+        assert logins_at(cluster) > logins
         assert cluster.logs["t", 0].end == 9
 
 
@@ -182,11 +190,7 @@ def test_reauthentication_that_never_starts_times_out() -> None:
         socket_connection_setup_timeout_ms=1_000,
     ) as sim:
         sim.deliver_batches(1)
-        (broker,) = (
-            broker_connection
-            for broker_connection in sim.client.network.brokers()
-            if broker_connection.node.node_id == 1
-        )
+        broker = first_broker(sim)
         sim.clock.advance(0.96)
         broker.connection.send_queue.append(memoryview(b""))  # bytes that are never written
         sim.send_batches(1)
@@ -200,12 +204,11 @@ def test_idle_connection_is_not_reauthenticated() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login(), metadata_max_age_ms=600_000) as sim:
         sim.deliver_batches(1)
-        assert cluster.sasl is not None
-        logins = len(cluster.sasl.logins)
+        logins = logins_at(cluster)
         sim.steps(50, tick=0.5)
-        assert len(cluster.sasl.logins) == logins
+        assert logins_at(cluster) == logins
         sim.deliver_batches(1)
-        assert len(cluster.sasl.logins) > logins
+        assert logins_at(cluster) > logins
         assert sim.report().retries == 0
 
 
@@ -213,8 +216,7 @@ def test_password_changed_during_a_job_fails_it_within_seconds() -> None:
     cluster = brokers(lifetime_ms=1_000)
     with world(cluster, security=password_login()) as sim:
         sim.deliver_batches(1)
-        assert cluster.sasl is not None
-        cluster.sasl.password = "another"
+        change_password(cluster)
         sim.clock.advance(0.96)
         sim.send_batches(2)
         began = sim.clock.monotonic()
@@ -230,8 +232,7 @@ def test_new_password_in_a_file_is_used_during_a_job(tmp_path: Path) -> None:
     secret.write_text("open sesame\n")
     with world(cluster, security=password_login(f"file:{secret}")) as sim:
         sim.deliver_batches(1)
-        assert cluster.sasl is not None
-        cluster.sasl.password = "another"
+        change_password(cluster)
         sim.clock.advance(0.96)
         sim.send_batches(2)
         sim.steps(100, tick=0.02)

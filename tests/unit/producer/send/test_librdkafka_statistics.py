@@ -19,8 +19,6 @@ from tests.support.harness.fake import FakeCluster, FakeTransport, Fault
 from tests.support.harness.world import TICK, world
 
 BROKER = "127.0.0.1:40001/1"
-
-
 LIBRDKAFKAS = Path(__file__).with_name("librdkafka_statistics.txt")
 """The paths of STATISTICS.md; names of brokers, topics and partitions are `*`."""
 DOCS = Path(__file__).parents[4] / "docs" / "metrics.md"
