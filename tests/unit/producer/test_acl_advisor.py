@@ -123,14 +123,13 @@ def test_topics_are_created_if_permitted() -> None:
 # Produce and InitProducerId.
 
 
-def test_topic_without_write_permission() -> None:
-    with world() as sim:
-        sim.fault(Fault(error=TOPIC))
-        sim.send([b"a"])
-        error = fails(sim)
-        assert "Write on topic t is denied to User:ANONYMOUS" in str(error)
-        assert command("Write", "--topic t") in str(error)
-        assert [status.status for status in error.statuses] == [DeliveryStatus.NOT_PERSISTED]
+def test_topic_without_write_permission(sim: World) -> None:
+    sim.fault(Fault(error=TOPIC))
+    sim.send([b"a"])
+    error = fails(sim)
+    assert "Write on topic t is denied to User:ANONYMOUS" in str(error)
+    assert command("Write", "--topic t") in str(error)
+    assert [status.status for status in error.statuses] == [DeliveryStatus.NOT_PERSISTED]
 
 
 def refuse(sim: World, where: str, code: int) -> None:
@@ -144,26 +143,24 @@ def refuse(sim: World, where: str, code: int) -> None:
 
 
 @pytest.mark.parametrize("where", ["init", "produce"])
-def test_producer_without_idempotent_write_permission(where: str) -> None:
-    with world() as sim:
-        refuse(sim, where, CLUSTER)
-        error = fails(sim)
-        assert error.kafka_error == "CLUSTER_AUTHORIZATION_FAILED"
-        assert "IdempotentWrite on the cluster" in error.message
-        assert "is denied to User:ANONYMOUS" in error.message
-        assert command("Write", "--topic t") in str(error)
-        assert command("IdempotentWrite", "--cluster") in str(error)
-        assert "kafka.enable.idempotence=false" in str(error)
-        assert str(error).index("Grant Write on topic t") < str(error).index("grant Idempotent")
+def test_producer_without_idempotent_write_permission(sim: World, where: str) -> None:
+    refuse(sim, where, CLUSTER)
+    error = fails(sim)
+    assert error.kafka_error == "CLUSTER_AUTHORIZATION_FAILED"
+    assert "IdempotentWrite on the cluster" in error.message
+    assert "is denied to User:ANONYMOUS" in error.message
+    assert command("Write", "--topic t") in str(error)
+    assert command("IdempotentWrite", "--cluster") in str(error)
+    assert "kafka.enable.idempotence=false" in str(error)
+    assert str(error).index("Grant Write on topic t") < str(error).index("grant Idempotent")
 
 
 @pytest.mark.parametrize("where", ["init", "produce"])
-def test_transactional_id_without_permission(where: str) -> None:
-    with world() as sim:
-        refuse(sim, where, TRANSACTIONAL_ID)
-        error = fails(sim)
-        assert "Write on transactional id <transactional.id> is denied" in error.message
-        assert command("Write", "--transactional-id '<transactional.id>'") in str(error)
+def test_transactional_id_without_permission(sim: World, where: str) -> None:
+    refuse(sim, where, TRANSACTIONAL_ID)
+    error = fails(sim)
+    assert "Write on transactional id <transactional.id> is denied" in error.message
+    assert command("Write", "--transactional-id '<transactional.id>'") in str(error)
 
 
 def test_error_identifies_the_dead_letter_topic() -> None:
@@ -186,18 +183,17 @@ def test_error_identifies_a_hidden_dead_letter_topic() -> None:
 # Permissions that are revoked while batches wait.
 
 
-def test_waiting_batches_fail_if_the_topic_is_denied() -> None:
-    with world() as sim:
-        sim.deliver([b"first"])
-        sim.fault(*[Fault(error=ErrorCode.not_leader_or_follower)] * 20)
-        sim.send_batches(3)
-        sim.steps(3)
-        sim.cluster.metadata_errors["t"] = TOPIC
-        began = sim.clock.monotonic()
-        error = fails(sim)
-        assert "Describe on topic t is denied" in str(error)
-        assert sim.clock.monotonic() - began < 10
-        sim.check_accounting()
+def test_waiting_batches_fail_if_the_topic_is_denied(sim: World) -> None:
+    sim.deliver([b"first"])
+    sim.fault(*[Fault(error=ErrorCode.not_leader_or_follower)] * 20)
+    sim.send_batches(3)
+    sim.steps(3)
+    sim.cluster.metadata_errors["t"] = TOPIC
+    began = sim.clock.monotonic()
+    error = fails(sim)
+    assert "Describe on topic t is denied" in str(error)
+    assert sim.clock.monotonic() - began < 10
+    sim.check_accounting()
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])

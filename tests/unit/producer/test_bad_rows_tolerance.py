@@ -298,23 +298,22 @@ def test_possibly_appended_batch_is_never_halved() -> None:
 
 @pytest.mark.parametrize("trouble", [Fault(throttle_ms=5), None])
 def test_rate_is_limited_after_throttling_even_without_configured_limit(
-    trouble: Fault | None,
+    sim: World, trouble: Fault | None
 ) -> None:
-    with world() as sim:
-        for _ in range(20):  # 30,000 bytes per second
-            sim.append_while_stepping(_many(100))
-            sim.steps(20)
-        sim.fault(trouble)
-        sim.append_while_stepping(_many(1))
-        sim.finish()
-        sim.steps(1)
-        before = sim.clock.monotonic()
-        for _ in range(6):
-            sim.append_while_stepping(_many(100), 0.0002)
-        took = sim.clock.monotonic() - before
-        sim.finish()
-        sim.check_memory_accounting()
-        assert (1.5 < took < 4.5) if trouble else took < 1.0
+    for _ in range(20):  # 30,000 bytes per second
+        sim.append_while_stepping(_many(100))
+        sim.steps(20)
+    sim.fault(trouble)
+    sim.append_while_stepping(_many(1))
+    sim.finish()
+    sim.steps(1)
+    before = sim.clock.monotonic()
+    for _ in range(6):
+        sim.append_while_stepping(_many(100), 0.0002)
+    took = sim.clock.monotonic() - before
+    sim.finish()
+    sim.check_memory_accounting()
+    assert (1.5 < took < 4.5) if trouble else took < 1.0
 
 
 def _many(count: int) -> Rows:

@@ -39,25 +39,23 @@ NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
         ErrorCode.out_of_order_sequence_number,
     ],
 )
-def test_rejection_fails_the_session_and_is_not_persisted(code: int) -> None:
-    with world() as sim:
-        sim.deliver_batches(1)
-        sim.fault(Fault(error=code))
-        sim.send_batches(4)
-        sim.send_batches(2, partition=1)
-        error = sim.await_failure()
-        assert (error.topic, error.partition) in {("t", 0), ("t", 1)}
-        assert sim.statuses()[PERSISTED] >= 3
-        assert NOT in sim.statuses()
+def test_rejection_fails_the_session_and_is_not_persisted(sim: World, code: int) -> None:
+    sim.deliver_batches(1)
+    sim.fault(Fault(error=code))
+    sim.send_batches(4)
+    sim.send_batches(2, partition=1)
+    error = sim.await_failure()
+    assert (error.topic, error.partition) in {("t", 0), ("t", 1)}
+    assert sim.statuses()[PERSISTED] >= 3
+    assert NOT in sim.statuses()
 
 
 @pytest.mark.parametrize("code", [-1, 9_999])
-def test_unknown_error_leaves_doubt(code: int) -> None:
-    with world() as sim:
-        sim.fault(Fault(error=code))
-        sim.send_batches(3)
-        sim.await_failure()
-        assert sim.statuses() == {POSSIBLY: 3, NOT: 6}
+def test_unknown_error_leaves_doubt(sim: World, code: int) -> None:
+    sim.fault(Fault(error=code))
+    sim.send_batches(3)
+    sim.await_failure()
+    assert sim.statuses() == {POSSIBLY: 3, NOT: 6}
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
@@ -99,17 +97,16 @@ def test_retries_are_exhausted(retries: int) -> None:
         assert sim.statuses() == {NOT: 3}
 
 
-def test_batches_in_flight_when_the_session_fails_still_count() -> None:
-    with world() as sim:
-        sim.send_batches(1, partition=0)
-        sim.deliver_batches(1, partition=1)
-        sim.fault(Fault(error=ErrorCode.topic_authorization_failed), None)
-        sim.send_batches(1, partition=0)
-        sim.steps(1)
-        sim.send_batches(1, partition=1)
-        sim.steps(1)
-        sim.await_failure()
-        assert sim.statuses() == {PERSISTED: 9, NOT: 3}
+def test_batches_in_flight_when_the_session_fails_still_count(sim: World) -> None:
+    sim.send_batches(1, partition=0)
+    sim.deliver_batches(1, partition=1)
+    sim.fault(Fault(error=ErrorCode.topic_authorization_failed), None)
+    sim.send_batches(1, partition=0)
+    sim.steps(1)
+    sim.send_batches(1, partition=1)
+    sim.steps(1)
+    sim.await_failure()
+    assert sim.statuses() == {PERSISTED: 9, NOT: 3}
 
 
 def test_rejected_records_are_in_the_message() -> None:
@@ -136,15 +133,14 @@ def test_failed_compressed_batches_release_their_memory(codec: str) -> None:
         sim.await_failure()
 
 
-def test_append_after_failure_raises_it_again() -> None:
-    with world() as sim:
-        sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
-        sim.send_batches(1)
-        error = sim.await_failure()
-        with pytest.raises(DeliveryError) as again:
-            sim.session.append(_rows_like(sim))
-        assert again.value is error
-        assert sim.session.context.pool.used == 0
+def test_append_after_failure_raises_it_again(sim: World) -> None:
+    sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
+    sim.send_batches(1)
+    error = sim.await_failure()
+    with pytest.raises(DeliveryError) as again:
+        sim.session.append(_rows_like(sim))
+    assert again.value is error
+    assert sim.session.context.pool.used == 0
 
 
 def _rows_like(sim: World) -> Rows:
@@ -178,15 +174,14 @@ def test_flush_never_reports_success_after_failure() -> None:
         assert sim.statuses() == {NOT: 3}
 
 
-def test_sender_crash_reports_every_record() -> None:
-    with world() as sim:
-        sim.fault(Fault(hold=True))
-        sim.send_batches(3)  # the first batch is sent alone
-        sim.steps(3)
-        sim.sender.handle_crash(RuntimeError("a bug"))
-        error = sim.await_failure()
-        assert "the sender thread stopped: RuntimeError: a bug" in str(error)
-        assert sim.statuses() == {POSSIBLY: 3, NOT: 6}
+def test_sender_crash_reports_every_record(sim: World) -> None:
+    sim.fault(Fault(hold=True))
+    sim.send_batches(3)  # the first batch is sent alone
+    sim.steps(3)
+    sim.sender.handle_crash(RuntimeError("a bug"))
+    error = sim.await_failure()
+    assert "the sender thread stopped: RuntimeError: a bug" in str(error)
+    assert sim.statuses() == {POSSIBLY: 3, NOT: 6}
 
 
 def test_codec_error_fails_the_session_and_reports_every_record(

@@ -39,8 +39,7 @@ def test_second_closed_connection_is_an_error_that_names_the_api(api: ApiKey) ->
     assert len(cluster.requests_for(api)) == 2
 
 
-def test_commit_is_retried_until_its_deadline() -> None:
-    cluster = ScriptedCoordinator()
+def test_commit_is_retried_until_its_deadline(cluster: ScriptedCoordinator) -> None:
     cluster.scripts[ApiKey.END_TXN] = lambda _node, _request: None
     with blocking_client(cluster) as client:
         codes = TransactionAdmin(client).end(
@@ -51,10 +50,9 @@ def test_commit_is_retried_until_its_deadline() -> None:
 
 
 def test_connection_closed_on_an_older_request_does_not_count(
-    monkeypatch: pytest.MonkeyPatch,
+    cluster: ScriptedCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broker processes the requests of a connection in order."""
-    cluster = ScriptedCoordinator()
     cluster.queue_codes("a", [LOST] * 4)
     with blocking_client(cluster) as client:
         submit = client.submit

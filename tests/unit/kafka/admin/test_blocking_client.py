@@ -28,8 +28,7 @@ def end(client: BlockingClient, name: str, seconds: float = 10.0) -> int:
     return admin.end([opened(name)], commit=True, deadline=client.deadline(seconds))[name]
 
 
-def test_unreachable_brokers_are_listed_with_their_addresses() -> None:
-    cluster = ScriptedCoordinator()
+def test_unreachable_brokers_are_listed_with_their_addresses(cluster: ScriptedCoordinator) -> None:
     cluster.alive.clear()
     with (
         blocking_client(cluster, bootstrap_servers="127.0.0.1:40000,127.0.0.1:40001") as client,
@@ -40,8 +39,7 @@ def test_unreachable_brokers_are_listed_with_their_addresses() -> None:
     assert "127.0.0.1:40001: Connection refused" in str(caught.value)
 
 
-def test_wrong_password_fails_immediately() -> None:
-    cluster = ScriptedCoordinator()
+def test_wrong_password_fails_immediately(cluster: ScriptedCoordinator) -> None:
     cluster.sasl = FakeSasl(password="another")
     settings = config(bootstrap_servers="127.0.0.1:40000")
     settings = replace(settings, security=password_login())
@@ -51,8 +49,7 @@ def test_wrong_password_fails_immediately() -> None:
         assert caught.value.kafka_error == "SASL_AUTHENTICATION_FAILED"
 
 
-def test_timeout_caused_by_throttling_is_explained() -> None:
-    cluster = ScriptedCoordinator()
+def test_timeout_caused_by_throttling_is_explained(cluster: ScriptedCoordinator) -> None:
 
     usual = cluster.scripts[ApiKey.INIT_PRODUCER_ID]
 
@@ -75,8 +72,7 @@ def test_timeout_caused_by_throttling_is_explained() -> None:
     assert "quota" not in str(later)
 
 
-def test_metadata_requests_create_no_topics() -> None:
-    cluster = ScriptedCoordinator()
+def test_metadata_requests_create_no_topics(cluster: ScriptedCoordinator) -> None:
     cluster.creates_topics = True
     with blocking_client(cluster) as client:
         client.metadata.add_topics(["t"])
@@ -86,8 +82,7 @@ def test_metadata_requests_create_no_topics() -> None:
     assert set(cluster.client_ids) == {"kafkaprod-admin"}
 
 
-def test_closed_connection_is_reopened() -> None:
-    cluster = ScriptedCoordinator()
+def test_closed_connection_is_reopened(cluster: ScriptedCoordinator) -> None:
     with blocking_client(cluster) as client:
         assert end(client, "a") == 0
         cluster.close()
@@ -111,8 +106,7 @@ def test_throttled_broker_gets_no_requests_until_its_pause_ends() -> None:
     assert time.monotonic() - begun > 0.1
 
 
-def test_abandoned_requests_do_not_affect_later_ones() -> None:
-    cluster = ScriptedCoordinator()
+def test_abandoned_requests_do_not_affect_later_ones(cluster: ScriptedCoordinator) -> None:
     with blocking_client(cluster) as client:
         cluster.unanswered.add(ApiKey.END_TXN)
         assert end(client, "a", seconds=0.05) < 0

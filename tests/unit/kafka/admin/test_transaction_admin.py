@@ -56,8 +56,7 @@ def test_before_version_4_each_coordinator_is_looked_up_separately() -> None:
 
 
 @pytest.mark.parametrize("code", [LOADING, CONCURRENT])
-def test_busy_coordinator_is_retried(code: int) -> None:
-    cluster = ScriptedCoordinator()
+def test_busy_coordinator_is_retried(cluster: ScriptedCoordinator, code: int) -> None:
     cluster.queue_codes("a", [code, code, code])
     assert end(cluster, "a") == {"a": 0}
     assert len(cluster.end_txn_requests()) == 4
@@ -82,28 +81,24 @@ def test_final_error_of_one_id_does_not_stop_the_others(code: int) -> None:
     assert [name for _, name in cluster.end_txn_requests()].count("bad") == 1
 
 
-def test_missing_coordinator_is_looked_up_again() -> None:
-    cluster = ScriptedCoordinator()
+def test_missing_coordinator_is_looked_up_again(cluster: ScriptedCoordinator) -> None:
     cluster.find_codes["a"].extend([NOT_AVAILABLE, LOADING])
     assert end(cluster, "a") == {"a": 0}
     assert len(cluster.requests_for(ApiKey.FIND_COORDINATOR)) == 3
 
 
-def test_denied_id_has_its_own_error_code() -> None:
-    cluster = ScriptedCoordinator()
+def test_denied_id_has_its_own_error_code(cluster: ScriptedCoordinator) -> None:
     cluster.find_codes["secret"].extend([53])
     assert end(cluster, "secret", "a") == {"secret": 53, "a": 0}
     assert cluster.end_txn_requests() == [(1, "a")]
 
 
-def test_timeout_returns_the_latest_error_code() -> None:
-    cluster = ScriptedCoordinator()
+def test_timeout_returns_the_latest_error_code(cluster: ScriptedCoordinator) -> None:
     cluster.queue_codes("a", [CONCURRENT] * 10_000)
     assert end(cluster, "a", "b", seconds=1) == {"a": CONCURRENT, "b": 0}
 
 
-def test_outcome_is_unknown_without_any_response_in_time() -> None:
-    cluster = ScriptedCoordinator()
+def test_outcome_is_unknown_without_any_response_in_time(cluster: ScriptedCoordinator) -> None:
     cluster.alive.clear()
     assert end(cluster, "a", seconds=1) == {"a": ClientErrorCode.disconnected}
 
@@ -126,8 +121,7 @@ def test_transaction_ends_with_the_protocol_that_it_began_with(version: int, exp
     assert ended.value == opened("a", TransactionVersion(version), epoch=5 if version == 1 else 6)
 
 
-def test_abort_is_requested() -> None:
-    cluster = ScriptedCoordinator()
+def test_abort_is_requested(cluster: ScriptedCoordinator) -> None:
     end(cluster, "a", commit=False)
     end(cluster, "a", commit=True)
     ends = cluster.requests_for(ApiKey.END_TXN)
@@ -158,8 +152,7 @@ def test_several_connections_per_coordinator(count: int, connections: int) -> No
     assert sorted(name for _, name in cluster.end_txn_requests()) == sorted(names)
 
 
-def test_coordinators_are_cached() -> None:
-    cluster = ScriptedCoordinator()
+def test_coordinators_are_cached(cluster: ScriptedCoordinator) -> None:
     with blocking_client(cluster) as client:
         admin = TransactionAdmin(client)
         for _ in range(3):
@@ -167,8 +160,7 @@ def test_coordinators_are_cached() -> None:
     assert len(cluster.requests_for(ApiKey.FIND_COORDINATOR)) == 1
 
 
-def test_broker_without_the_api_is_named() -> None:
-    cluster = ScriptedCoordinator()
+def test_broker_without_the_api_is_named(cluster: ScriptedCoordinator) -> None:
     cluster.limit(ApiKey.END_TXN, None)
     with pytest.raises(ProtocolError, match="END_TXN") as caught:
         end(cluster, "a")
@@ -195,8 +187,7 @@ def test_protocol_follows_the_finalized_features(level: int, version: int) -> No
     assert (request.producer_id, request.producer_epoch) == (-1, -1)
 
 
-def test_lost_and_retriable_responses_are_retried() -> None:
-    cluster = ScriptedCoordinator()
+def test_lost_and_retriable_responses_are_retried(cluster: ScriptedCoordinator) -> None:
     cluster.queue_codes(
         "orders/stream", [LOST, CONCURRENT_TRANSACTIONS, CONCURRENT_TRANSACTIONS, 14, 16, 15]
     )
@@ -204,23 +195,20 @@ def test_lost_and_retriable_responses_are_retried() -> None:
     assert len(cluster.requests_for(ApiKey.INIT_PRODUCER_ID)) == 7
 
 
-def test_producer_continues_from_its_own_epoch() -> None:
-    cluster = ScriptedCoordinator()
+def test_producer_continues_from_its_own_epoch(cluster: ScriptedCoordinator) -> None:
     init(cluster, current=opened("orders/stream", epoch=9))
     ((_, request),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
     assert (request.producer_id, request.producer_epoch) == (7, 9)
 
 
 @pytest.mark.parametrize("code", [47, 90])
-def test_replaced_producer_is_fenced(code: int) -> None:
-    cluster = ScriptedCoordinator()
+def test_replaced_producer_is_fenced(cluster: ScriptedCoordinator, code: int) -> None:
     cluster.queue_codes("orders/stream", [code])
     with pytest.raises(FencedError):
         init(cluster, current=opened("orders/stream"))
 
 
-def test_missing_permission_is_named_for_the_prefix() -> None:
-    cluster = ScriptedCoordinator()
+def test_missing_permission_is_named_for_the_prefix(cluster: ScriptedCoordinator) -> None:
     cluster.queue_codes("orders/stream", [DENIED])
     with pytest.raises(AuthorizationError) as caught:
         init(cluster)
@@ -229,24 +217,21 @@ def test_missing_permission_is_named_for_the_prefix() -> None:
     assert "--transactional-id orders --resource-pattern-type prefixed" in str(caught.value)
 
 
-def test_timeout_above_the_maximum_is_a_config_error() -> None:
-    cluster = ScriptedCoordinator()
+def test_timeout_above_the_maximum_is_a_config_error(cluster: ScriptedCoordinator) -> None:
     cluster.queue_codes("orders/stream", [BAD_TIMEOUT])
     with pytest.raises(ConfigError, match="60000") as caught:
         init(cluster)
     assert caught.value.kafka_error == "INVALID_TRANSACTION_TIMEOUT"
 
 
-def test_other_errors_are_reported_by_name() -> None:
-    cluster = ScriptedCoordinator()
+def test_other_errors_are_reported_by_name(cluster: ScriptedCoordinator) -> None:
     cluster.queue_codes("orders/stream", [-1])
     with pytest.raises(TransactionError) as caught:
         init(cluster)
     assert caught.value.kafka_error == "UNKNOWN_SERVER_ERROR"
 
 
-def test_timeout_contains_the_latest_error() -> None:
-    cluster = ScriptedCoordinator()
+def test_timeout_contains_the_latest_error(cluster: ScriptedCoordinator) -> None:
     cluster.queue_codes("orders/stream", [CONCURRENT_TRANSACTIONS] * 10_000)
     with pytest.raises(BrokerUnavailableError) as caught:
         init(cluster, seconds=1)
@@ -263,10 +248,9 @@ def test_timeout_contains_the_latest_error() -> None:
     ],
 )
 def test_transaction_that_fencing_leaves_open_is_aborted(
-    states: list[str], code: int, ends: int
+    cluster: ScriptedCoordinator, states: list[str], code: int, ends: int
 ) -> None:
     """kfake bumps the epoch on InitProducerId without ending the transaction."""
-    cluster = ScriptedCoordinator()
     cluster.queue_codes("b", [CONCURRENT_TRANSACTIONS])
     cluster.queue_codes("c", [DENIED])
     cluster.scripts[ApiKey.DESCRIBE_TRANSACTIONS] = lambda _, request: {
@@ -288,8 +272,7 @@ def test_transaction_that_fencing_leaves_open_is_aborted(
     assert len(cluster.requests_for(ApiKey.END_TXN)) == ends
 
 
-def test_response_without_a_producer_id_is_an_error() -> None:
-    cluster = ScriptedCoordinator()
+def test_response_without_a_producer_id_is_an_error(cluster: ScriptedCoordinator) -> None:
     cluster.scripts[ApiKey.INIT_PRODUCER_ID] = lambda *_: {"producer_id": -1, "producer_epoch": -1}
     with pytest.raises(ProtocolError, match="returned no producer id"):
         init(cluster)

@@ -52,8 +52,7 @@ def test_descriptions_come_from_each_coordinator() -> None:
     assert not description.is_of(opened("a", epoch=4))
 
 
-def test_unknown_id_is_omitted() -> None:
-    cluster = ScriptedCoordinator()
+def test_unknown_id_is_omitted(cluster: ScriptedCoordinator) -> None:
     cluster.scripts[ApiKey.DESCRIBE_TRANSACTIONS] = lambda *_: {
         "transaction_states": [described("a"), described("b") | code(NOT_FOUND)]
     }
@@ -66,8 +65,7 @@ def test_unnamed_state_is_unknown() -> None:
     assert TransactionState("PrepareNonsense") is TransactionState.UNKNOWN
 
 
-def test_missing_describe_permission_is_named() -> None:
-    cluster = ScriptedCoordinator()
+def test_missing_describe_permission_is_named(cluster: ScriptedCoordinator) -> None:
     cluster.find_codes["a"].extend([DENIED])
     with (
         blocking_client(cluster) as client,
@@ -77,8 +75,7 @@ def test_missing_describe_permission_is_named() -> None:
 
 
 @pytest.mark.parametrize("api", [ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS])
-def test_brokers_before_3_0_do_not_support_it(api: ApiKey) -> None:
-    cluster = ScriptedCoordinator()
+def test_brokers_before_3_0_do_not_support_it(cluster: ScriptedCoordinator, api: ApiKey) -> None:
     cluster.limit(api, None)
     with blocking_client(cluster) as client:
         admin, deadline = TransactionAdmin(client), client.deadline(10)
@@ -117,8 +114,7 @@ def test_all_brokers_are_listed_and_the_pattern_applies_everywhere(version: int)
     assert patterns == {r"p/.*" if version == 2 else None}
 
 
-def test_pattern_is_applied_by_the_client_for_older_brokers() -> None:
-    cluster = ScriptedCoordinator()
+def test_pattern_is_applied_by_the_client_for_older_brokers(cluster: ScriptedCoordinator) -> None:
     listing(cluster)
     usual = cluster.scripts[ApiKey.LIST_TRANSACTIONS]
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, request: (
@@ -133,8 +129,7 @@ def listed_ids(cluster: ScriptedCoordinator, pattern: str) -> list[str]:
     return [transaction.transactional_id for transaction in listed]
 
 
-def test_loading_coordinator_is_retried() -> None:
-    cluster = ScriptedCoordinator()
+def test_loading_coordinator_is_retried(cluster: ScriptedCoordinator) -> None:
     listing(cluster)
     usual, refusals = cluster.scripts[ApiKey.LIST_TRANSACTIONS], [14, 14]
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, request: (

@@ -17,7 +17,7 @@ from tests.support.clock import ManualClock
 from tests.support.harness import handlers
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config
-from tests.support.harness.world import world
+from tests.support.harness.world import World, world
 
 REBOOTSTRAP_REQUIRED = 129
 NODE = {"node_id": 1, "host": "h", "port": 9_092}
@@ -208,14 +208,13 @@ def test_debug_log_distinguishes_idle_from_lost_connections(
     assert "lost=[2]" in lost
 
 
-def test_lost_response_is_a_failure() -> None:
-    with world() as sim:
-        sim.fault(Fault(lose=True))
-        sim.send_batches(1)
-        while not sim.report().retries:
-            sim.step()
-        assert "127.0.0.1:40001" in sim.client.network.failures.reasons
-        sim.finish()
+def test_lost_response_is_a_failure(sim: World) -> None:
+    sim.fault(Fault(lose=True))
+    sim.send_batches(1)
+    while not sim.report().retries:
+        sim.step()
+    assert "127.0.0.1:40001" in sim.client.network.failures.reasons
+    sim.finish()
 
 
 @pytest.mark.parametrize("idempotent", ["true", "false"])

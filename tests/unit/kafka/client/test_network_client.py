@@ -29,7 +29,7 @@ from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.offline import config
 from tests.support.harness.sasl import ManualCalls
-from tests.support.harness.world import world
+from tests.support.harness.world import World, world
 
 NODE = Node(1, "127.0.0.1", 40_001)
 OPTIONS = {"bootstrap_servers": "127.0.0.1:40000"}
@@ -266,22 +266,21 @@ def test_refused_tcp_connection() -> None:
         wait_for(transport)
 
 
-def test_invalid_response_closes_the_connection() -> None:
+def test_invalid_response_closes_the_connection(sim: World) -> None:
     """Its requests in flight are sent again."""
-    with world() as sim:
-        sim.deliver_batches(1)
-        sim.fault(Fault(extra={"base_offset": 0}))
-        real = sim.cluster._serve
+    sim.deliver_batches(1)
+    sim.fault(Fault(extra={"base_offset": 0}))
+    real = sim.cluster._serve
 
-        def serve_broken(peer: Peer, frame: memoryview) -> None:
-            sim.cluster._serve = real  # type: ignore[method-assign]
-            real(peer, frame)
-            peer.socket.send(b"\x00\x00\x00\x06nonsense"[:10])
+    def serve_broken(peer: Peer, frame: memoryview) -> None:
+        sim.cluster._serve = real  # type: ignore[method-assign]
+        real(peer, frame)
+        peer.socket.send(b"\x00\x00\x00\x06nonsense"[:10])
 
-        sim.cluster._serve = serve_broken  # type: ignore[method-assign]
-        sim.deliver_batches(3)
-        assert sim.cluster.logs["t", 0].end == 12
-        sim.check_accounting()
+    sim.cluster._serve = serve_broken  # type: ignore[method-assign]
+    sim.deliver_batches(3)
+    assert sim.cluster.logs["t", 0].end == 12
+    sim.check_accounting()
 
 
 def test_delivery_error_without_a_broker_names_the_reason() -> None:

@@ -61,8 +61,12 @@ def apis(cluster: PartitionLeader) -> list[ApiKey]:
     return [api for _, api, _, _ in cluster.log if api not in ways]
 
 
-def test_v2_produces_and_ends() -> None:
-    cluster = PartitionLeader()
+@pytest.fixture
+def cluster() -> PartitionLeader:
+    return PartitionLeader()
+
+
+def test_v2_produces_and_ends(cluster: PartitionLeader) -> None:
     assert append(cluster, RECORDS) == opened("d", epoch=1)
     assert apis(cluster) == [ApiKey.PRODUCE, ApiKey.END_TXN]
     ((request, data),) = produced(cluster)
@@ -75,8 +79,7 @@ def test_v2_produces_and_ends() -> None:
     assert min(cluster.versions_of(ApiKey.PRODUCE)) >= 12
 
 
-def test_v1_adds_the_partition_before_it_produces() -> None:
-    cluster = PartitionLeader()
+def test_v1_adds_the_partition_before_it_produces(cluster: PartitionLeader) -> None:
     assert append(cluster, RECORDS, version=V1) == opened("d", V1)
     assert apis(cluster) == [ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.PRODUCE, ApiKey.END_TXN]
     assert cluster.versions_of(ApiKey.PRODUCE) == {11}
@@ -86,16 +89,14 @@ def test_v1_adds_the_partition_before_it_produces() -> None:
 
 @pytest.mark.parametrize(("version", "expected"), [(V2, [(0, 0), (1, 0)]), (V1, [(0, 0), (0, 2)])])
 def test_next_transaction_continues_in_the_same_epoch(
-    version: TransactionVersion, expected: list[tuple[int, int]]
+    cluster: PartitionLeader, version: TransactionVersion, expected: list[tuple[int, int]]
 ) -> None:
-    cluster = PartitionLeader()
     append(cluster, RECORDS, RECORDS, version=version)
     headers = [BatchHeader.parse(data) for _, data in produced(cluster)]
     assert [(header.producer_epoch, header.base_sequence) for header in headers] == expected
 
 
-def test_many_records_use_batches_with_consecutive_sequences() -> None:
-    cluster = PartitionLeader()
+def test_many_records_use_batches_with_consecutive_sequences(cluster: PartitionLeader) -> None:
     half = bytes(BATCH_BYTES // 2 - 1)
     append(cluster, [(b"k", half)] * 5)
     headers = [BatchHeader.parse(data) for _, data in produced(cluster)]
@@ -107,8 +108,7 @@ def test_many_records_use_batches_with_consecutive_sequences() -> None:
 
 
 @pytest.mark.parametrize("codes", [[LOST], [LOST, DUPLICATE], [6], [CONCURRENT, 16, 14], [7, 19]])
-def test_batch_is_resent_unchanged(codes: list[int]) -> None:
-    cluster = PartitionLeader()
+def test_batch_is_resent_unchanged(cluster: PartitionLeader, codes: list[int]) -> None:
     cluster.produce_codes.extend(codes)
     append(cluster, RECORDS)
     batches = {data for _, data in produced(cluster)}
@@ -116,8 +116,7 @@ def test_batch_is_resent_unchanged(codes: list[int]) -> None:
     assert len(batches) == 1
 
 
-def test_end_is_retried_until_a_response() -> None:
-    cluster = PartitionLeader()
+def test_end_is_retried_until_a_response(cluster: PartitionLeader) -> None:
     cluster.queue_codes("d", [LOST, CONCURRENT, 14, LOST])
     assert append(cluster, RECORDS) == opened("d", epoch=1)
     assert apis(cluster).count(ApiKey.END_TXN) == 5
@@ -134,8 +133,7 @@ def test_v1_bumps_the_epoch_if_a_late_end_could_affect_the_next_transaction() ->
 
 @pytest.mark.parametrize("code", [47, 48, 49, 90])
 @pytest.mark.parametrize("where", ["add", "produce", "end"])
-def test_replaced_producer_is_fenced(code: int, where: str) -> None:
-    cluster = PartitionLeader()
+def test_replaced_producer_is_fenced(cluster: PartitionLeader, code: int, where: str) -> None:
     codes = {"add": cluster.add_codes, "produce": cluster.produce_codes, "end": cluster.codes["d"]}
     codes[where].append(code)
     with pytest.raises(FencedError):
@@ -171,8 +169,7 @@ def test_rejected_batch_is_aborted(code: int, error: type[KafkaProdError]) -> No
     assert not ended.committed
 
 
-def test_outcome_is_unknown_without_a_response_in_time() -> None:
-    cluster = PartitionLeader()
+def test_outcome_is_unknown_without_a_response_in_time(cluster: PartitionLeader) -> None:
     cluster.queue_codes("d", [CONCURRENT] * 10_000)
     with pytest.raises(BrokerUnavailableError, match="may have succeeded"):
         append(cluster, RECORDS, seconds=1)

@@ -26,8 +26,9 @@ OUT_OF_RANGE, NOT_LEADER, FENCED_EPOCH, NOT_AVAILABLE = 1, 6, 74, 78
 ALL = [b"a", b"b", b"c", b"d"]
 
 
-def leader() -> PartitionLeader:
-    """Create a leader with three batches: a b | c | d."""
+@pytest.fixture
+def cluster() -> PartitionLeader:
+    """Return a leader with three batches: a b | c | d."""
     cluster = PartitionLeader()
     cluster.hold(batch([b"a", b"b"]), batch([b"c"]), batch([b"d"], leader_epoch=2))
     return cluster
@@ -49,8 +50,7 @@ def at(cluster: PartitionLeader, offset: int, epoch: int = 0) -> Position:
 
 
 @pytest.mark.parametrize("version", [4, 11, 12, 13, 17])
-def test_log_is_read_to_its_end_in_every_version(version: int) -> None:
-    cluster = leader()
+def test_log_is_read_to_its_end_in_every_version(cluster: PartitionLeader, version: int) -> None:
     cluster.limit(ApiKey.FETCH, VersionRange(4, version))
     log_read = read(cluster)
     assert (values(log_read), log_read.restarted) == (ALL, False)
@@ -59,22 +59,19 @@ def test_log_is_read_to_its_end_in_every_version(version: int) -> None:
     assert cluster.versions_of(ApiKey.FETCH) == {version}
 
 
-def test_throttled_fetch_is_sent_again() -> None:
-    cluster = leader()
+def test_throttled_fetch_is_sent_again(cluster: PartitionLeader) -> None:
     cluster.throttled = 2
     assert values(read(cluster)) == ALL
 
 
-def test_reading_resumes_after_a_position() -> None:
-    cluster = leader()
+def test_reading_resumes_after_a_position(cluster: PartitionLeader) -> None:
     log_read = read(cluster, at(cluster, 2))
     assert (values(log_read), log_read.restarted) == ([b"c", b"d"], False)
     first = cluster.fetched()[0]
     assert (first.fetch_offset, first.last_fetched_epoch, first.current_leader_epoch) == (2, 0, 0)
 
 
-def test_position_at_the_end_is_validated_by_the_leader() -> None:
-    cluster = leader()
+def test_position_at_the_end_is_validated_by_the_leader(cluster: PartitionLeader) -> None:
     log_read = read(cluster, at(cluster, 4, epoch=2))
     assert (values(log_read), log_read.position) == ([], at(cluster, 4, epoch=2))
     assert [partition.fetch_offset for partition in cluster.fetched()] == [4]
@@ -86,8 +83,7 @@ def test_empty_log_needs_one_request() -> None:
     assert len(cluster.fetched()) == 1
 
 
-def test_truncated_log_start_is_respected() -> None:
-    cluster = leader()
+def test_truncated_log_start_is_respected(cluster: PartitionLeader) -> None:
     cluster.start = 1
     assert values(read(cluster)) == [b"b", b"c", b"d"]
 
@@ -99,28 +95,24 @@ def test_compaction_gaps_are_skipped() -> None:
     assert values(read(cluster)) == [b"a", b"z"]
 
 
-def test_log_may_be_empty_before_its_end() -> None:
-    cluster = leader()
+def test_log_may_be_empty_before_its_end(cluster: PartitionLeader) -> None:
     cluster.end = 9
     log_read = read(cluster)
     assert (values(log_read), log_read.position.offset) == (ALL, 4)
 
 
-def test_position_before_the_log_start_restarts() -> None:
-    cluster = leader()
+def test_position_before_the_log_start_restarts(cluster: PartitionLeader) -> None:
     cluster.fetch_codes.append(OUT_OF_RANGE)
     log_read = read(cluster, at(cluster, 2))
     assert (values(log_read), log_read.restarted) == (ALL, True)
 
 
-def test_log_truncated_below_the_position_restarts() -> None:
-    cluster = leader()
+def test_log_truncated_below_the_position_restarts(cluster: PartitionLeader) -> None:
     log_read = read(cluster, at(cluster, 5))
     assert (values(log_read), log_read.restarted) == (ALL, True)
 
 
-def test_log_truncated_and_regrown_restarts() -> None:
-    cluster = leader()
+def test_log_truncated_and_regrown_restarts(cluster: PartitionLeader) -> None:
     cluster.diverging = 1
     with pytest.raises(BrokerUnavailableError):
         read(cluster, at(cluster, 3, epoch=1), seconds=1.0)
@@ -131,8 +123,7 @@ def test_log_truncated_and_regrown_restarts() -> None:
 
 @pytest.mark.parametrize("version", [12, 17])
 @pytest.mark.parametrize("offset", [2, 4])
-def test_recreated_topic_restarts(version: int, offset: int) -> None:
-    cluster = leader()
+def test_recreated_topic_restarts(cluster: PartitionLeader, version: int, offset: int) -> None:
     cluster.limit(ApiKey.FETCH, VersionRange(4, version))
     with blocking_client(cluster) as client:
         reader = LogReader(client, "t")
@@ -145,8 +136,9 @@ def test_recreated_topic_restarts(version: int, offset: int) -> None:
 
 
 @pytest.mark.parametrize("version", [12, 17])
-def test_position_in_a_deleted_topic_of_the_same_name_restarts(version: int) -> None:
-    cluster = leader()
+def test_position_in_a_deleted_topic_of_the_same_name_restarts(
+    cluster: PartitionLeader, version: int
+) -> None:
     cluster.limit(ApiKey.FETCH, VersionRange(4, version))
     before = at(cluster, 2)
     cluster.create("t", 1)
@@ -156,28 +148,24 @@ def test_position_in_a_deleted_topic_of_the_same_name_restarts(version: int) -> 
 
 
 @pytest.mark.parametrize("code", [NOT_LEADER, FENCED_EPOCH, 75, 9])
-def test_moved_leader_is_looked_up(code: int) -> None:
-    cluster = leader()
+def test_moved_leader_is_looked_up(cluster: PartitionLeader, code: int) -> None:
     cluster.fetch_codes.append(code)
     cluster.offset_codes.append(code)
     assert values(read(cluster)) == ALL
     assert len(cluster.requested_topics) >= 3
 
 
-def test_lost_response_is_retried() -> None:
-    cluster = leader()
+def test_lost_response_is_retried(cluster: PartitionLeader) -> None:
     cluster.fetch_codes.extend([0, LOST, 0])
     assert values(read(cluster)) == ALL
 
 
-def test_new_leader_without_high_watermark_is_retried() -> None:
-    cluster = leader()
+def test_new_leader_without_high_watermark_is_retried(cluster: PartitionLeader) -> None:
     cluster.offset_codes.extend([NOT_AVAILABLE, NOT_AVAILABLE])
     assert values(read(cluster)) == ALL
 
 
-def test_fetch_that_stops_before_the_end_is_continued() -> None:
-    cluster = leader()
+def test_fetch_that_stops_before_the_end_is_continued(cluster: PartitionLeader) -> None:
     cluster.high_watermark, cluster.fetched_at_once = 2, 0
     with pytest.raises(BrokerUnavailableError):
         read(cluster, seconds=1)
@@ -192,32 +180,31 @@ def test_position_contains_open_transactions() -> None:
     assert (pending.producer_id, [record.value for record in pending.records]) == (5, [b"open"])
 
 
-def test_denied_topic_error_names_the_permission() -> None:
-    cluster = leader()
+def test_denied_topic_error_names_the_permission(cluster: PartitionLeader) -> None:
     cluster.fetch_codes.append(29)
     with pytest.raises(AuthorizationError, match="Read on topic t"):
         read(cluster)
 
 
-def test_missing_topic_is_reported() -> None:
-    cluster = leader()
+def test_missing_topic_is_reported(cluster: PartitionLeader) -> None:
     cluster.ids.clear()
     with pytest.raises(UnknownTopicError) as caught:
         read(cluster)
     assert caught.value.topic == "t"
 
 
-def test_damaged_batch_is_an_error() -> None:
-    cluster = leader()
+def test_damaged_batch_is_an_error(cluster: PartitionLeader) -> None:
     base, data = cluster.batches[1]
     cluster.batches[1] = (base, data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(ProtocolError, match="offset 2"):
         read(cluster)
 
 
-def test_empty_response_is_not_the_end_until_the_leader_has_waited() -> None:
+def test_empty_response_is_not_the_end_until_the_leader_has_waited(
+    cluster: PartitionLeader,
+) -> None:
     """Only compaction may leave offsets without records; a quota or a slow store may not."""
-    cluster, usual = leader(), PartitionLeader._fetch
+    usual = PartitionLeader._fetch
 
     def fetch(node: int, request: Any) -> dict[str, Any] | None:
         response = usual(cluster, node, request)
@@ -268,14 +255,17 @@ class Log:
         return [record.value for record in records.take()], records.pending
 
 
-def test_records_without_a_transaction_are_committed() -> None:
-    log = Log()
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+def test_records_without_a_transaction_are_committed(log: Log) -> None:
     log.write(b"a", b"b")
     assert log.committed() == ([b"a", b"b"], ())
 
 
-def test_records_are_committed_by_the_marker_of_their_producer() -> None:
-    log = Log()
+def test_records_are_committed_by_the_marker_of_their_producer(log: Log) -> None:
     log.write(b"a", producer=1)
     log.write(b"b", producer=2)
     log.mark(2, commit=True)
@@ -286,8 +276,7 @@ def test_records_are_committed_by_the_marker_of_their_producer() -> None:
     assert (record.offset, record.key, record.value) == (0, b"k", b"a")
 
 
-def test_aborted_records_are_never_returned() -> None:
-    log = Log()
+def test_aborted_records_are_never_returned(log: Log) -> None:
     log.write(b"a", producer=1)
     log.mark(1, commit=False)
     log.write(b"b", producer=1, epoch=1)
@@ -305,15 +294,13 @@ def test_records_are_sorted_by_offset_for_any_order_of_markers() -> None:
         assert log.committed() == ([b"1", b"2", b"3"], ())
 
 
-def test_marker_without_records_is_ignored() -> None:
-    log = Log()
+def test_marker_without_records_is_ignored(log: Log) -> None:
     log.mark(1, commit=True)
     log.mark(2, commit=False)
     assert log.committed() == ([], ())
 
 
-def test_transaction_continues_in_the_next_read() -> None:
-    log = Log()
+def test_transaction_continues_in_the_next_read(log: Log) -> None:
     log.write(b"a", producer=1)
     _, pending = log.committed()
     rest = Log()
@@ -327,14 +314,12 @@ def test_transaction_continues_in_the_next_read() -> None:
     assert records.take() == ()
 
 
-def test_records_before_the_start_of_the_log_are_skipped() -> None:
-    log = Log()
+def test_records_before_the_start_of_the_log_are_skipped(log: Log) -> None:
     log.write(b"a", b"b", b"c")
     assert log.committed(start=2) == ([b"c"], ())
 
 
-def test_truncated_batch_is_left_for_the_next_fetch() -> None:
-    log = Log()
+def test_truncated_batch_is_left_for_the_next_fetch(log: Log) -> None:
     log.write(b"a")
     whole = len(log.data)
     log.write(b"b")
@@ -352,8 +337,7 @@ def test_batch_emptied_by_compaction_is_accepted() -> None:
     assert (records.take(), records.pending[0].records) == ((), ())
 
 
-def test_damaged_batch_has_no_committed_records() -> None:
-    log = Log()
+def test_damaged_batch_has_no_committed_records(log: Log) -> None:
     log.write(b"a")
     for place in range(21, len(log.data)):
         broken = bytearray(log.data)
@@ -369,8 +353,7 @@ def test_batch_that_is_too_short_is_an_error(size: int) -> None:
         list(whole_batches(memoryview(data)))
 
 
-def test_old_message_format_has_no_transactions() -> None:
-    log = Log()
+def test_old_message_format_has_no_transactions(log: Log) -> None:
     log.write(b"a")
     old = bytearray(log.data)
     old[16] = 1
@@ -378,7 +361,6 @@ def test_old_message_format_has_no_transactions() -> None:
         list(whole_batches(memoryview(bytes(old))))
 
 
-def test_tombstones_are_returned() -> None:
-    log = Log()
+def test_tombstones_are_returned(log: Log) -> None:
     log.data += batch([None], base=0)
     assert log.committed() == ([None], ())

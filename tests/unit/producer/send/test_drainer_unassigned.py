@@ -82,25 +82,24 @@ def test_rows_stay_in_one_batch_until_it_is_full() -> None:
         assert sorted(BatchHeader.parse(data).record_count for data in batches) == [1, 3, 3]
 
 
-def test_batches_that_cannot_be_sent_are_not_assigned() -> None:
-    with world() as sim:
-        send_first_batches(sim)
-        sim.fault(*[Fault(hold=True)] * 5)
-        sim.send_batches(100, None)
-        sim.steps(20)
-        in_flight = sum(len(partition.in_flight) for partition in sim.sender.partitions)
-        assert in_flight == 20
-        assert len(waiting_batches(sim)) == 80
-        quotas = sim.session.context.quotas
-        assert (
-            sum(quotas.charged_bytes(partition) for partition in PARTITIONS)
-            < 20 * sim.config.batch_size
-        )
-        assert not sim.session.context.queues.batches_of(lambda queue: queue != UNASSIGNED_QUEUE)
-        sim.cluster.release()
-        sim.finish()
-        sim.check_accounting()
-        assert not any(quotas.charged_bytes(partition) for partition in PARTITIONS)
+def test_batches_that_cannot_be_sent_are_not_assigned(sim: World) -> None:
+    send_first_batches(sim)
+    sim.fault(*[Fault(hold=True)] * 5)
+    sim.send_batches(100, None)
+    sim.steps(20)
+    in_flight = sum(len(partition.in_flight) for partition in sim.sender.partitions)
+    assert in_flight == 20
+    assert len(waiting_batches(sim)) == 80
+    quotas = sim.session.context.quotas
+    assert (
+        sum(quotas.charged_bytes(partition) for partition in PARTITIONS)
+        < 20 * sim.config.batch_size
+    )
+    assert not sim.session.context.queues.batches_of(lambda queue: queue != UNASSIGNED_QUEUE)
+    sim.cluster.release()
+    sim.finish()
+    sim.check_accounting()
+    assert not any(quotas.charged_bytes(partition) for partition in PARTITIONS)
 
 
 def first_choices(sim: World) -> Counter[int]:
@@ -160,18 +159,17 @@ def test_load_is_ignored_without_adaptive_partitioning(keyed: int) -> None:
         assert sum((count / 3 - mean) ** 2 / mean for count in counts.values()) < 7 + 3 * 14**0.5
 
 
-def test_retried_batch_keeps_its_partition() -> None:
-    with world() as sim:
-        sim.fault(
-            Fault(error=ErrorCode.not_enough_replicas),
-            Fault(lose=True),
-            Fault(error=ErrorCode.request_timed_out),
-        )
-        sim.deliver_batches(1, None)
-        assert len(sent_batches(sim)) == 4
-        assert len({partition for partition, _ in sent_batches(sim)}) == 1
-        assert {header.base_sequence for _, header in sent_batches(sim)} == {0}
-        sim.check_accounting()
+def test_retried_batch_keeps_its_partition(sim: World) -> None:
+    sim.fault(
+        Fault(error=ErrorCode.not_enough_replicas),
+        Fault(lose=True),
+        Fault(error=ErrorCode.request_timed_out),
+    )
+    sim.deliver_batches(1, None)
+    assert len(sent_batches(sim)) == 4
+    assert len({partition for partition, _ in sent_batches(sim)}) == 1
+    assert {header.base_sequence for _, header in sent_batches(sim)} == {0}
+    sim.check_accounting()
 
 
 def test_later_rows_with_partition_are_sent_and_retried_after_keyless_batch() -> None:
@@ -351,15 +349,14 @@ def test_with_acks_0_each_batch_counts_for_its_partition() -> None:
         assert {part.partition for part in sim.report().partitions} <= {0, 1, 2, 3}
 
 
-def test_statistics_contain_unassigned_batches() -> None:
-    with world() as sim:
-        send_first_batches(sim)
-        sim.fault(*[Fault(hold=True)] * 5)
-        sim.send_batches(25, None)
-        sim.steps(10)
-        line = sim.sender.statistics.collect(sim.clock.monotonic())
-        part = line["topics"]["t"]["partitions"]["-1"]
-        assert (part["xmit_msgq_cnt"], part["leader"], part["msgs_inflight"]) == (15, -1, 0)
-        assert line["msg_cnt"] == 75
-        sim.cluster.release()
-        sim.finish()
+def test_statistics_contain_unassigned_batches(sim: World) -> None:
+    send_first_batches(sim)
+    sim.fault(*[Fault(hold=True)] * 5)
+    sim.send_batches(25, None)
+    sim.steps(10)
+    line = sim.sender.statistics.collect(sim.clock.monotonic())
+    part = line["topics"]["t"]["partitions"]["-1"]
+    assert (part["xmit_msgq_cnt"], part["leader"], part["msgs_inflight"]) == (15, -1, 0)
+    assert line["msg_cnt"] == 75
+    sim.cluster.release()
+    sim.finish()

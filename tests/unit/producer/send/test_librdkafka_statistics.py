@@ -16,7 +16,7 @@ from spark_kafka_sink.producer.send import librdkafka_statistics as statistics
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.report.export.java_metrics import client_values
 from tests.support.harness.fake import FakeCluster, FakeTransport, Fault
-from tests.support.harness.world import TICK, world
+from tests.support.harness.world import TICK, World, world
 
 BROKER = "127.0.0.1:40001/1"
 LIBRDKAFKAS = Path(__file__).with_name("librdkafka_statistics.txt")
@@ -128,20 +128,19 @@ def test_request_on_a_closed_connection_is_not_counted(monkeypatch: pytest.Monke
     assert (metrics.request_records.count, metrics.batch_records.count) == (2, 2)
 
 
-def test_socket_write_time_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    with world() as sim:
+def test_socket_write_time_is_measured(sim: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
-        def slow(self: FakeTransport, buffers: Sequence[Buffer]) -> int:
-            sim.clock.advance(0.25)
-            return write(self, buffers)
+    def slow(self: FakeTransport, buffers: Sequence[Buffer]) -> int:
+        sim.clock.advance(0.25)
+        return write(self, buffers)
 
-        write = FakeTransport.write
-        sim.deliver_batches(1)
-        monkeypatch.setattr(FakeTransport, "write", slow)
-        sim.deliver_batches(1)
-        (broker,) = [b for b in sim.report().metrics.brokers if b.node_id == 1]
-        assert broker.outbuf_latency.high == pytest.approx(250_000, rel=0.01)
-        assert broker.rtt.high == pytest.approx(TICK * 1e6, rel=0.01)
+    write = FakeTransport.write
+    sim.deliver_batches(1)
+    monkeypatch.setattr(FakeTransport, "write", slow)
+    sim.deliver_batches(1)
+    (broker,) = [b for b in sim.report().metrics.brokers if b.node_id == 1]
+    assert broker.outbuf_latency.high == pytest.approx(250_000, rel=0.01)
+    assert broker.rtt.high == pytest.approx(TICK * 1e6, rel=0.01)
 
 
 def test_ages_and_idle_times_are_those_of_the_connection() -> None:

@@ -162,28 +162,26 @@ def test_incompletely_written_batch_is_not_persisted(requests: int, more: int, w
         sim.check_accounting()
 
 
-def test_incompletely_written_batch_is_resent_and_reported_as_such() -> None:
-    with world() as sim:
-        size = size_of_a_request(sim)
-        send_into(sim, size + 10, 3, 1)
-        sim.cluster.writable_bytes.clear()
-        sim.cluster.alive.add(1)
-        sim.finish()
-        assert sim.statuses() == {PERSISTED: 12}
-        assert dict(sim.report().errors) == {"DISCONNECTED": 1, "NOT_SENT": 1}
-        sim.check_accounting()
+def test_incompletely_written_batch_is_resent_and_reported_as_such(sim: World) -> None:
+    size = size_of_a_request(sim)
+    send_into(sim, size + 10, 3, 1)
+    sim.cluster.writable_bytes.clear()
+    sim.cluster.alive.add(1)
+    sim.finish()
+    assert sim.statuses() == {PERSISTED: 12}
+    assert dict(sim.report().errors) == {"DISCONNECTED": 1, "NOT_SENT": 1}
+    sim.check_accounting()
 
 
-def test_unknown_producer_id_is_no_failure_if_nothing_was_written() -> None:
+def test_unknown_producer_id_is_no_failure_if_nothing_was_written(sim: World) -> None:
     """A batch that may be in the log cannot use a new epoch; one that was never written can."""
-    with world() as sim:
-        size_of_a_request(sim)
-        send_into(sim, 100, 1)
-        sim.cluster.writable_bytes.clear()
-        sim.cluster.alive.add(1)
-        sim.fault(Fault(error=ErrorCode.unknown_producer_id))
-        sim.finish()
-        assert sim.statuses() == {PERSISTED: 6}
+    size_of_a_request(sim)
+    send_into(sim, 100, 1)
+    sim.cluster.writable_bytes.clear()
+    sim.cluster.alive.add(1)
+    sim.fault(Fault(error=ErrorCode.unknown_producer_id))
+    sim.finish()
+    assert sim.statuses() == {PERSISTED: 6}
 
 
 @pytest.mark.parametrize("room", [0, 150])

@@ -8,7 +8,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.support.harness.fake import Fault
-from tests.support.harness.world import world
+from tests.support.harness.world import World, world
 from tests.unit.producer.rejections import DEAD, RejectingLog, cluster, letters, reason, tolerant
 
 
@@ -83,19 +83,18 @@ def test_task_fails_at_the_maximum_share_of_bad_rows(
 
 
 @pytest.mark.parametrize("repeats", [True, False])
-def test_append_time_of_duplicate_batch_is_ignored(*, repeats: bool) -> None:
+def test_append_time_of_duplicate_batch_is_ignored(sim: World, *, repeats: bool) -> None:
     """The topic uses CreateTime: for a batch already in the log, the broker returns that time."""
-    with world() as sim:
-        sim.fault(Fault(lose=True) if repeats else Fault(hold=True))
-        sim.send([b"a"])
-        sim.run(lambda: len(sim.cluster.seen) == 1)
-        [data] = sim.cluster.seen[0].batches.values()
-        append_time = datetime.fromtimestamp(BatchHeader.parse(data).max_timestamp / 1000, UTC)
-        sim.fault(Fault(extra={"log_append_time": append_time}))
-        sim.cluster.release()
-        if not repeats:
-            sim.finish()
-            sim.send([b"b"])
+    sim.fault(Fault(lose=True) if repeats else Fault(hold=True))
+    sim.send([b"a"])
+    sim.run(lambda: len(sim.cluster.seen) == 1)
+    [data] = sim.cluster.seen[0].batches.values()
+    append_time = datetime.fromtimestamp(BatchHeader.parse(data).max_timestamp / 1000, UTC)
+    sim.fault(Fault(extra={"log_append_time": append_time}))
+    sim.cluster.release()
+    if not repeats:
         sim.finish()
-        [part] = sim.report().partitions
-        assert (part.first_append_time is None) == repeats
+        sim.send([b"b"])
+    sim.finish()
+    [part] = sim.report().partitions
+    assert (part.first_append_time is None) == repeats

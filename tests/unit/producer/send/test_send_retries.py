@@ -52,14 +52,13 @@ def check_log(sim: World, values: list[bytes], partition: int = 0) -> None:
 
 
 @pytest.mark.parametrize("code", RETRIABLE)
-def test_retriable_errors_only_cost_time(code: int) -> None:
-    with world() as sim:
-        first = sim.deliver_batches(1)
-        sim.fault(None, Fault(error=code), None)
-        values = first + sim.deliver_batches(4)
-        check_log(sim, values)
-        assert sim.report().retries >= 1
-        assert error_name(code) in dict(sim.report().errors)
+def test_retriable_errors_only_cost_time(sim: World, code: int) -> None:
+    first = sim.deliver_batches(1)
+    sim.fault(None, Fault(error=code), None)
+    values = first + sim.deliver_batches(4)
+    check_log(sim, values)
+    assert sim.report().retries >= 1
+    assert error_name(code) in dict(sim.report().errors)
 
 
 @pytest.mark.parametrize("append", [True, False])
@@ -75,24 +74,22 @@ def test_lost_response_is_retried_with_same_sequence(position: int, append: bool
         assert len(again) > len(set(again))
 
 
-def test_duplicate_sequence_is_success_with_unknown_offset() -> None:
-    with world() as sim:
-        sim.fault(Fault(lose=True), Fault(error=ErrorCode.duplicate_sequence_number))
-        sim.deliver_batches(1)
-        (part,) = sim.report().partitions
-        assert (part.persisted, part.first_offset, part.last_offset) == (3, None, None)
-        sim.check_accounting()
+def test_duplicate_sequence_is_success_with_unknown_offset(sim: World) -> None:
+    sim.fault(Fault(lose=True), Fault(error=ErrorCode.duplicate_sequence_number))
+    sim.deliver_batches(1)
+    (part,) = sim.report().partitions
+    assert (part.persisted, part.first_offset, part.last_offset) == (3, None, None)
+    sim.check_accounting()
 
 
-def test_sequence_gap_after_failed_batch_is_retried() -> None:
-    with world() as sim:
-        first = sim.deliver_batches(1)
-        sim.fault(
-            Fault(error=ErrorCode.not_enough_replicas)
-        )  # the four batches behind it get OUT_OF_ORDER_SEQUENCE_NUMBER
-        values = first + sim.deliver_batches(5)
-        check_log(sim, values)
-        assert dict(sim.report().errors)["OUT_OF_ORDER_SEQUENCE_NUMBER"] == 4
+def test_sequence_gap_after_failed_batch_is_retried(sim: World) -> None:
+    first = sim.deliver_batches(1)
+    sim.fault(
+        Fault(error=ErrorCode.not_enough_replicas)
+    )  # the four batches behind it get OUT_OF_ORDER_SEQUENCE_NUMBER
+    values = first + sim.deliver_batches(5)
+    check_log(sim, values)
+    assert dict(sim.report().errors)["OUT_OF_ORDER_SEQUENCE_NUMBER"] == 4
 
 
 def test_retries_back_off() -> None:
@@ -203,47 +200,44 @@ def test_transient_metadata_error_does_not_lose_a_response() -> None:
         assert sim.statuses() == {PERSISTED: 6}
 
 
-def test_unknown_producer_id_starts_a_new_epoch() -> None:
-    with world() as sim:
-        sim.send_batches(2, partition=1)
-        sim.deliver_batches(2)
-        sim.fault(Fault(error=ErrorCode.unknown_producer_id))
-        sim.deliver_batches(3)
-        batch_headers = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
-        assert [(h.producer_epoch, h.base_sequence) for h in batch_headers] == [
-            (0, 0),
-            (0, 3),
-            (1, 0),
-            (1, 3),
-            (1, 6),
-        ]
-        sim.deliver_batches(1, partition=1)
-        other = BatchHeader.parse(sim.cluster.logs["t", 1].batches[-1])
-        assert (other.producer_epoch, other.base_sequence) == (0, 6)
-        assert sim.statuses() == {PERSISTED: sim.appended}
+def test_unknown_producer_id_starts_a_new_epoch(sim: World) -> None:
+    sim.send_batches(2, partition=1)
+    sim.deliver_batches(2)
+    sim.fault(Fault(error=ErrorCode.unknown_producer_id))
+    sim.deliver_batches(3)
+    batch_headers = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
+    assert [(h.producer_epoch, h.base_sequence) for h in batch_headers] == [
+        (0, 0),
+        (0, 3),
+        (1, 0),
+        (1, 3),
+        (1, 6),
+    ]
+    sim.deliver_batches(1, partition=1)
+    other = BatchHeader.parse(sim.cluster.logs["t", 1].batches[-1])
+    assert (other.producer_epoch, other.base_sequence) == (0, 6)
+    assert sim.statuses() == {PERSISTED: sim.appended}
 
 
-def test_new_producer_id_follows_the_last_epoch() -> None:
-    with world() as sim:
-        sim.session.identity.epoch = LAST_EPOCH
-        sim.deliver_batches(1)
-        old = sim.session.identity.producer_id
-        sim.fault(Fault(error=ErrorCode.unknown_producer_id))
-        sim.deliver_batches(2)
-        batch_headers = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
-        sequences = [(h.producer_id, h.producer_epoch, h.base_sequence) for h in batch_headers]
-        assert sequences == [(old, LAST_EPOCH, 0), (old + 1, 0, 0), (old + 1, 0, 3)]
+def test_new_producer_id_follows_the_last_epoch(sim: World) -> None:
+    sim.session.identity.epoch = LAST_EPOCH
+    sim.deliver_batches(1)
+    old = sim.session.identity.producer_id
+    sim.fault(Fault(error=ErrorCode.unknown_producer_id))
+    sim.deliver_batches(2)
+    batch_headers = [BatchHeader.parse(data) for data in sim.cluster.logs["t", 0].batches]
+    sequences = [(h.producer_id, h.producer_epoch, h.base_sequence) for h in batch_headers]
+    assert sequences == [(old, LAST_EPOCH, 0), (old + 1, 0, 0), (old + 1, 0, 3)]
 
 
-def test_two_partitions_bump_at_the_last_epoch() -> None:
-    with world() as sim:
-        sim.send_batches(1, partition=0)
-        sim.deliver_batches(1, partition=1)
-        sim.session.identity.epoch = (1 << 15) - 1
-        sim.fault(*[Fault(error=ErrorCode.unknown_producer_id)] * 1)
-        sim.send_batches(1, partition=0)
-        sim.deliver_batches(1, partition=1)
-        assert sim.statuses() == {PERSISTED: 12}
+def test_two_partitions_bump_at_the_last_epoch(sim: World) -> None:
+    sim.send_batches(1, partition=0)
+    sim.deliver_batches(1, partition=1)
+    sim.session.identity.epoch = (1 << 15) - 1
+    sim.fault(*[Fault(error=ErrorCode.unknown_producer_id)] * 1)
+    sim.send_batches(1, partition=0)
+    sim.deliver_batches(1, partition=1)
+    assert sim.statuses() == {PERSISTED: 12}
 
 
 @pytest.mark.parametrize(

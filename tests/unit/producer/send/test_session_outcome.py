@@ -134,14 +134,13 @@ def test_recreation_before_any_acknowledgement_loses_nothing(
         ErrorCode.inconsistent_topic_id,
     ],
 )
-def test_leader_that_does_not_yet_know_the_new_topic(code: int) -> None:
-    with world() as sim:
-        recreate(sim)
-        refresh_metadata(sim)
-        sim.fault(*[Fault(error=code)] * 3)
-        values = sim.send_batches(5)
-        all_delivered(sim)
-        assert log_of(sim) == values
+def test_leader_that_does_not_yet_know_the_new_topic(sim: World, code: int) -> None:
+    recreate(sim)
+    refresh_metadata(sim)
+    sim.fault(*[Fault(error=code)] * 3)
+    values = sim.send_batches(5)
+    all_delivered(sim)
+    assert log_of(sim) == values
 
 
 def test_late_acknowledgement_of_deleted_topic_counts() -> None:
@@ -157,16 +156,15 @@ def test_late_acknowledgement_of_deleted_topic_counts() -> None:
         check_failure(sim, 3)
 
 
-def test_next_session_writes_to_the_new_topic() -> None:
+def test_next_session_writes_to_the_new_topic(sim: World) -> None:
     """The next session itself has lost nothing."""
-    with world() as sim:
-        write_first_batch(sim)
-        recreate(sim)
-        sim.next_session()
-        refresh_metadata(sim)
-        values = sim.send_batches(4)
-        all_delivered(sim)
-        assert log_of(sim) == values
+    write_first_batch(sim)
+    recreate(sim)
+    sim.next_session()
+    refresh_metadata(sim)
+    values = sim.send_batches(4)
+    all_delivered(sim)
+    assert log_of(sim) == values
 
 
 def test_outdated_metadata_does_not_restore_the_old_topic() -> None:
