@@ -17,7 +17,7 @@ import uuid
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -226,8 +226,3 @@ def describe_error(error: KafkaProdError) -> str:
     plain = copy(error)
     plain.statuses = ()
     return f"{type(error).__name__}: {plain}"[:_MAX_ERROR_CHARS]
-
-
-def utc_timestamp(ago_ms: int = 0) -> str:
-    """Return the current time, or the time `ago_ms` ago, in UTC as ISO 8601 with milliseconds."""
-    return (datetime.now(UTC) - timedelta(milliseconds=ago_ms)).isoformat(timespec="milliseconds")

@@ -26,7 +26,7 @@ from spark_kafka_sink.report.report_storage import (
     write_report,
 )
 from spark_kafka_sink.report.write_status import WriteStatus
-from spark_kafka_sink.spark.reports.abort_files import describe_error, utc_timestamp
+from spark_kafka_sink.spark.reports.abort_files import describe_error
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, keep_in_process
 from spark_kafka_sink.spark.reports.report_paths import (
     StreamIdentity,
@@ -37,6 +37,7 @@ from spark_kafka_sink.spark.reports.report_paths import (
     warn_of_own_path,
 )
 from spark_kafka_sink.spark.reports.retention import delete_old_reports, delete_old_statistics
+from spark_kafka_sink.spark.reports.write_origin import utc_timestamp
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.log_lines import log_success
 

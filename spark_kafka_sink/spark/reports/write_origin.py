@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from spark_kafka_sink.spark.reports.abort_files import (
     ErrorFile,
     PlanningData,
     PlanningFile,
-    utc_timestamp,
 )
 from spark_kafka_sink.spark.reports.report_paths import StreamIdentity, query_id
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
@@ -144,3 +143,8 @@ def _milliseconds(start: str, end: str) -> int:
     """Return the milliseconds from `start` to `end`."""
     passed = datetime.fromisoformat(end) - datetime.fromisoformat(start)
     return round(passed.total_seconds() * 1000)
+
+
+def utc_timestamp(ago_ms: int = 0) -> str:
+    """Return the current time, or the time `ago_ms` ago, in UTC as ISO 8601 with milliseconds."""
+    return (datetime.now(UTC) - timedelta(milliseconds=ago_ms)).isoformat(timespec="milliseconds")
