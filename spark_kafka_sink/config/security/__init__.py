@@ -9,6 +9,7 @@ In reading order:
 - `security_values`: typed access to the options that are set
 - `tls`: build a `TlsConfig` from the `ssl.*` options
 - `sasl`: build a `SaslConfig` from the `sasl.*` options: mechanism, login module and credentials
-- `jaas`: parse `sasl.jaas.config`, and recognize Java class names
+- `jaas`: parse `sasl.jaas.config`
+- `java_classes`: recognize the Java classes in SASL options
 - `oauthbearer`: the login of OAUTHBEARER: token endpoint, static token or unsecured token
 """

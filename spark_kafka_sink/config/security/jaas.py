@@ -5,8 +5,6 @@ digits and `. - _ $`. A word in single or double quotes can contain any characte
 break; a backslash escapes the next character (\n, \t etc. and octal numbers have the same meaning
 as in C). Even a single slash starts a comment.
 
-This module also recognizes the Java classes in other SASL options.
-
 Errors never show any part of the text except known names, because text next to a misplaced quote
 might be a password.
 
@@ -22,13 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
-from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.config.security.java_classes import did_you_mean_class, known_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from spark_kafka_sink.config.security.security_values import SecurityValues
+    from collections.abc import Iterator, Mapping
 
 _TOKEN = re.compile(
     r"""
@@ -44,27 +39,8 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|[\s\S])")
 _CONTROL = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_BEARER = "org.apache.kafka.common.security.oauthbearer"
-_AMAZON = "software.amazon.msk.auth.iam"
-_CLIENT_HANDLERS = (
-    "org.apache.kafka.common.security.authenticator.SaslClientCallbackHandler",
-    f"{_BEARER}.internals.OAuthBearerSaslClientCallbackHandler",
-    f"{_AMAZON}.IAMClientCallbackHandler",
-    f"{_AMAZON}.IAMOAuthBearerLoginCallbackHandler",
-)
-_LOGIN_CLASSES = (
-    "org.apache.kafka.common.security.authenticator.DefaultLogin",
-    "org.apache.kafka.common.security.kerberos.KerberosLogin",
-    f"{_BEARER}.internals.OAuthBearerRefreshingLogin",
-)
-_RETRIEVERS = (
-    f"{_BEARER}.DefaultJwtRetriever",
-    f"{_BEARER}.ClientCredentialsJwtRetriever",
-    f"{_BEARER}.FileJwtRetriever",
-)
-_ASSERTIONS = (f"{_BEARER}.JwtBearerJwtRetriever",)
 _FLAGS = ("required", "requisite", "sufficient", "optional")
-JAAS = "kafka.sasl.jaas.config"
+_OPTION = "kafka.sasl.jaas.config"
 _SYNTAX = 'LoginModule required name="value" name="value";'
 _SECTION = (
     "Java reads such sections only from a file (-Djava.security.auth.login.config). Set the text "
@@ -103,90 +79,6 @@ def _unescaped(match: re.Match[str]) -> str:
     return _CONTROL.get(letter, letter)
 
 
-class LoginHandler(Enum):
-    """The source of an OAUTHBEARER token."""
-
-    ISSUER = "an issuer or a file"
-    UNSECURED = "created by the client"
-    MSK_IAM = "signed with AWS's credentials"
-    STRIMZI = "an issuer or a given token, with Strimzi's names"
-
-
-_LOGIN_HANDLERS = {
-    f"{_BEARER}.OAuthBearerLoginCallbackHandler": LoginHandler.ISSUER,
-    f"{_BEARER}.secured.OAuthBearerLoginCallbackHandler": LoginHandler.ISSUER,
-    f"{_BEARER}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler": (
-        LoginHandler.UNSECURED
-    ),
-    f"{_AMAZON}.IAMOAuthBearerLoginCallbackHandler": LoginHandler.MSK_IAM,
-    "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler": LoginHandler.STRIMZI,
-}
-
-
-def known_class(name: str, known: Iterable[str]) -> str | None:
-    """Return the known class to which a name refers, or None.
-
-    The name of a shaded class has a prefix, such as Databricks' kafkashaded.org.apache.kafka....
-    """
-    return next(
-        (
-            class_name
-            for class_name in known
-            if name == class_name or name.endswith(f".{class_name}")
-        ),
-        None,
-    )
-
-
-def did_you_mean_class(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint for a class name that has a typo or wrong case, or lacks its package."""
-    by_short = {class_name.rpartition(".")[2]: class_name for class_name in known}
-    package, _, short = name.rpartition(".")
-    meant = nearest(short, by_short, MIN_TYPO_RATIO)
-    if meant is None or (package and nearest(name, by_short.values(), MIN_TYPO_RATIO) is None):
-        return None
-    return f"Did you mean {by_short[meant]}?"
-
-
-def login_handler(values: SecurityValues) -> LoginHandler | None:
-    """Return the handler set in sasl.login.callback.handler.class, or None if it is not set.
-
-    Raises:
-        ConfigError: an option for a Java class contains an unknown class name.
-    """
-    _known(values, "sasl.client.callback.handler.class", _CLIENT_HANDLERS)
-    _known(values, "sasl.login.class", _LOGIN_CLASSES)
-    _reject_assertions(values)
-    _known(values, "sasl.oauthbearer.jwt.retriever.class", _RETRIEVERS)
-    name = _known(values, "sasl.login.callback.handler.class", _LOGIN_HANDLERS)
-    return None if name is None else _LOGIN_HANDLERS[name]
-
-
-def _reject_assertions(values: SecurityValues) -> None:
-    option = "sasl.oauthbearer.jwt.retriever.class"
-    if known_class(values.text(option) or "", _ASSERTIONS) is not None:
-        raise ConfigError(
-            f"option {values.name(option)} requires client assertions (jwt-bearer), which are not "
-            "supported",
-            hint="Use kafka.sasl.oauthbearer.client.credentials.client.id and .secret, or a token "
-            "in a file, which is read at each login: "
-            "kafka.sasl.oauthbearer.token.endpoint.url=file:///path.",
-        )
-
-
-def _known(values: SecurityValues, option: str, known: Iterable[str]) -> str | None:
-    name = values.text(option)
-    if name is None:
-        return None
-    login_class = known_class(name, known)
-    if login_class is None:
-        raise ConfigError(
-            f"option {values.name(option)} is {shown(name)}, an unsupported Java class",
-            hint=did_you_mean_class(name, known) or f"Supported: {', '.join(known)}.",
-        )
-    return login_class
-
-
 class LoginModule(Enum):
     """The supported login modules, by Java class."""
 
@@ -210,7 +102,7 @@ class JaasOptions:
     """
 
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    option_name: str = JAAS
+    option_name: str = _OPTION
 
     def name(self, option: str) -> str:
         """Return the name of an option with the option that contains it, for an error message."""
@@ -265,13 +157,12 @@ def parse_jaas(text: str, option: str) -> JaasEntry:
             else "is empty"
         )
     name, options = entries[0]
-    module = known_class(name, [login_module.value for login_module in LoginModule])
+    known = [login_module.value for login_module in LoginModule]
+    module = known_class(name, known)
     if module is None:
-        meant = did_you_mean_class(name, [login_module.value for login_module in LoginModule])
         raise ConfigError(
             f"option {option} contains an unknown login module",
-            hint=meant
-            or f"Supported: {', '.join(login_module.value for login_module in LoginModule)}.",
+            hint=did_you_mean_class(name, known) or f"Supported: {', '.join(known)}.",
         )
     return JaasEntry(LoginModule(module), JaasOptions(options, option))
 

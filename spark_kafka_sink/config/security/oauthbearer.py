@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.secret import FILE, Secret, has_credentials
-from spark_kafka_sink.config.security.jaas import JaasOptions, LoginHandler, login_handler
+from spark_kafka_sink.config.security.java_classes import LoginHandler, login_handler
 from spark_kafka_sink.config.security.security_config import (
     ClientCredentialsLogin,
     StoreType,
@@ -39,6 +39,8 @@ from spark_kafka_sink.config.security.tls import ca_file, tls_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from spark_kafka_sink.config.security.jaas import JaasOptions
 
 
 _STRIMZI = "oauth."

@@ -15,13 +15,8 @@ from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.common.similar_names import nearest
 from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.option_definition import names_in
-from spark_kafka_sink.config.security.jaas import (
-    JaasOptions,
-    LoginHandler,
-    LoginModule,
-    login_handler,
-    parse_jaas,
-)
+from spark_kafka_sink.config.security.jaas import JaasOptions, LoginModule, parse_jaas
+from spark_kafka_sink.config.security.java_classes import LoginHandler, login_handler
 from spark_kafka_sink.config.security.oauthbearer import oauthbearer_login
 from spark_kafka_sink.config.security.security_config import (
     JaasLogin,
@@ -42,20 +37,19 @@ if TYPE_CHECKING:
 
 
 _SERVICE_NAME = "sasl.kerberos.service.name"
-_REJECTED = (
+_REJECTED_AWS_OPTIONS = (
     "awsRoleAccessKeyId",
     "awsRoleSecretAccessKey",
     "awsRoleSessionToken",
     "awsRoleExternalId",
 )
-"""Unsupported options. If they were ignored, the login would use the wrong credentials.
-"""
+"""If these options were ignored, the login would use the wrong credentials."""
 _TYPO_SIMILARITY = 0.75
 """Minimum similarity of a typo. difflib's ratio is 0.88 for `passwort` and `password`, but only
 0.67 for `user` and `username`.
 """
 _SYNONYMS = {"user": "username", "passwd": "password", "pwd": "password"}
-_OPTIONS: Mapping[LoginModule, frozenset[str]] = {
+_MODULE_OPTIONS: Mapping[LoginModule, frozenset[str]] = {
     LoginModule.PLAIN: names_in("username password"),
     LoginModule.SCRAM: names_in("username password tokenauth"),
     LoginModule.OAUTHBEARER: names_in("clientId clientSecret scope"),
@@ -68,9 +62,9 @@ _OPTIONS: Mapping[LoginModule, frozenset[str]] = {
         "renewTGT refreshKrb5Config isInitiator debug"
     ),
 }
-"""The options that have an effect, and Java's options without effect, which are not typos."""
+"""The options of each login module: those that have an effect, and Java's other options."""
 _LOG = logging.getLogger(__name__)
-_SECRETS = frozenset({"password", "clientSecret"})
+_SECRET_OPTIONS = frozenset({"password", "clientSecret"})
 _PUBLIC_ENDINGS = (".location", ".type")
 _MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
     Mechanism.PLAIN: (LoginModule.PLAIN,),
@@ -81,14 +75,14 @@ _MODULES: Mapping[Mechanism, tuple[LoginModule, ...]] = {
     Mechanism.GSSAPI: (LoginModule.KERBEROS,),
 }
 """The accepted login modules for each mechanism, the usual module first."""
-_TOKENS = frozenset({Mechanism.OAUTHBEARER, Mechanism.AWS_MSK_IAM})
-_USERS: Mapping[str, frozenset[Mechanism]] = {
-    "sasl.oauthbearer.": _TOKENS,
-    "https.": _TOKENS,
+_TOKEN_MECHANISMS = frozenset({Mechanism.OAUTHBEARER, Mechanism.AWS_MSK_IAM})
+_MECHANISMS_OF_PREFIX: Mapping[str, frozenset[Mechanism]] = {
+    "sasl.oauthbearer.": _TOKEN_MECHANISMS,
+    "https.": _TOKEN_MECHANISMS,
     "sasl.kerberos.": frozenset({Mechanism.GSSAPI}),
 }
 """The mechanisms that use the options with a prefix."""
-_SCRAM = frozenset({Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512})
+_SCRAM_MECHANISMS = frozenset({Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512})
 JAAS = "sasl.jaas.config"
 
 
@@ -141,7 +135,7 @@ def msk_iam_login(options: JaasOptions) -> MskIamLogin:
     Raises:
         ConfigError: an option requires credentials that are not supported.
     """
-    for name in _REJECTED:
+    for name in _REJECTED_AWS_OPTIONS:
         if options.text(name) is not None:
             raise ConfigError(
                 f"{options.name(name)} is not supported",
@@ -163,7 +157,7 @@ def may_contain_secret(entry: JaasEntry) -> bool:
     Any value that is not known to be public might be a secret, such as a password under a
     misspelled name.
     """
-    public = _OPTIONS[entry.module] - _SECRETS
+    public = _MODULE_OPTIONS[entry.module] - _SECRET_OPTIONS
     others = {
         name: value
         for name, value in entry.options.options.items()
@@ -174,7 +168,7 @@ def may_contain_secret(entry: JaasEntry) -> bool:
 
 def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
     """Return the known options that are not set but resemble an unknown option that is set."""
-    known, own_options = _OPTIONS[module], options.options
+    known, own_options = _MODULE_OPTIONS[module], options.options
     resembled = {
         _SYNONYMS.get(name.lower()) or nearest(name, known, _TYPO_SIMILARITY)
         for name in own_options.keys() - known
@@ -255,7 +249,7 @@ def _check_module(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry
     login_modules = _MODULES[mechanism]
     if entry.module in login_modules:
         return
-    if mechanism in _SCRAM and entry.module is LoginModule.PLAIN:
+    if mechanism in _SCRAM_MECHANISMS and entry.module is LoginModule.PLAIN:
         # Java's modules only pass the user name and password to the configured mechanism.
         warn_once(
             _LOG,
@@ -336,8 +330,11 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
 
 def _warn_unused(values: SecurityValues, mechanism: Mechanism) -> None:
     for option in values.values:
-        users = next((_USERS[prefix] for prefix in _USERS if option.startswith(prefix)), None)
-        if users is not None and mechanism not in users:
+        mechanisms = next(
+            (users for prefix, users in _MECHANISMS_OF_PREFIX.items() if option.startswith(prefix)),
+            None,
+        )
+        if mechanisms is not None and mechanism not in mechanisms:
             warn_once(
                 _LOG,
                 "Option %s has no effect because %s is %s",
