@@ -74,55 +74,39 @@ def test_sasl_requests_without_sasl_are_rejected() -> None:
 
 
 class TestSessions:
-    def test_session_lifetime_in_response(self, short_session_kafka: EmbeddedBroker) -> None:
+    @pytest.fixture
+    def client(self, short_session_kafka: EmbeddedBroker) -> Iterator[RawClient]:
         with RawClient(short_session_kafka.bootstrap_servers) as client:
             assert log_in(client).session_lifetime == timedelta(milliseconds=400)
+            yield client
 
-    def test_request_after_expiration_closes_the_connection(
-        self, short_session_kafka: EmbeddedBroker
-    ) -> None:
-        with RawClient(short_session_kafka.bootstrap_servers) as client:
-            log_in(client)
-            assert produce(client, "t", bytes(batch())).error_code == 0
-            await_end(420)
-            client.send(ApiKey.PRODUCE, 9, **produce_values("t", bytes(batch())))
-            assert client.closed()
+    def test_request_after_expiration_closes_the_connection(self, client: RawClient) -> None:
+        assert produce(client, "t", bytes(batch())).error_code == 0
+        await_end(420)
+        client.send(ApiKey.PRODUCE, 9, **produce_values("t", bytes(batch())))
+        assert client.closed()
 
-    def test_reauthentication_extends_the_session(
-        self, short_session_kafka: EmbeddedBroker
-    ) -> None:
-        with RawClient(short_session_kafka.bootstrap_servers) as client:
-            log_in(client)
-            await_end(420)
-            assert log_in(client).error_code is ErrorCode.none
-            assert produce(client, "t", bytes(batch())).error_code == 0
+    def test_reauthentication_extends_the_session(self, client: RawClient) -> None:
+        await_end(420)
+        assert log_in(client).error_code is ErrorCode.none
+        assert produce(client, "t", bytes(batch())).error_code == 0
 
-    def test_early_reauthentication_is_rejected(self, short_session_kafka: EmbeddedBroker) -> None:
-        with RawClient(short_session_kafka.bootstrap_servers) as client:
-            log_in(client)
-            assert log_in(client).error_code is ErrorCode.none
-            assert handshake(client).error_code is ErrorCode.illegal_sasl_state
+    def test_early_reauthentication_is_rejected(self, client: RawClient) -> None:
+        assert log_in(client).error_code is ErrorCode.none
+        assert handshake(client).error_code is ErrorCode.illegal_sasl_state
 
-    def test_reauthentication_as_another_user_is_rejected(
-        self, short_session_kafka: EmbeddedBroker
-    ) -> None:
-        with RawClient(short_session_kafka.bootstrap_servers) as client:
-            log_in(client)
-            response = log_in(client, "bob", "hidden")
-            assert response.error_code is ErrorCode.sasl_authentication_failed
-            assert response.error_message == (
-                "Cannot change principals during re-authentication from User.alice: User.bob"
-            )
-            assert client.closed()
+    def test_reauthentication_as_another_user_is_rejected(self, client: RawClient) -> None:
+        response = log_in(client, "bob", "hidden")
+        assert response.error_code is ErrorCode.sasl_authentication_failed
+        assert response.error_message == (
+            "Cannot change principals during re-authentication from User.alice: User.bob"
+        )
+        assert client.closed()
 
-    def test_reauthentication_with_another_mechanism_is_rejected(
-        self, short_session_kafka: EmbeddedBroker
-    ) -> None:
-        with RawClient(short_session_kafka.bootstrap_servers) as client:
-            log_in(client)
-            assert handshake(client, "SCRAM-SHA-256").error_code is ErrorCode.none
-            client.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"n,,n=alice,r=abc")
-            assert client.closed()
+    def test_reauthentication_with_another_mechanism_is_rejected(self, client: RawClient) -> None:
+        assert handshake(client, "SCRAM-SHA-256").error_code is ErrorCode.none
+        client.send(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"n,,n=alice,r=abc")
+        assert client.closed()
 
     def test_reauthentication_with_an_old_password_is_rejected(
         self, short_session_kafka: EmbeddedBroker

@@ -17,9 +17,14 @@ def formats(**options: str) -> FormatsConfig | None:
     return SinkConfig.parse({**SERVERS, **options}).formats
 
 
-def registry(**options: str) -> RegistryConfig:
-    parsed = formats(**{**REGISTRY, **options})
+def parsed_formats(**options: str) -> FormatsConfig:
+    parsed = formats(**options)
     assert parsed is not None
+    return parsed
+
+
+def registry(**options: str) -> RegistryConfig:
+    parsed = parsed_formats(**{**REGISTRY, **options})
     assert parsed.registry is not None
     return parsed.registry
 
@@ -37,14 +42,13 @@ def test_no_config_without_formats() -> None:
 
 def test_fields_are_separated_by_commas_or_semicolons() -> None:
     for text in ("a,b", "a;b", " a , b ,"):
-        parsed = formats(**{"value.format": "json", "value.fields": text})
-        assert parsed is not None
+        parsed = parsed_formats(**{"value.format": "json", "value.fields": text})
         assert parsed.value.fields == ("a", "b")
     assert "twice" in rejection_of(**{"value.format": "json", "value.fields": "a,a"})
 
 
 def test_flink_names_select_the_data() -> None:
-    parsed = formats(
+    parsed = parsed_formats(
         **{
             "key.format": "json",
             "key.fields": "id",
@@ -52,7 +56,6 @@ def test_flink_names_select_the_data() -> None:
             "value.fields-include": "EXCEPT_KEY",
         }
     )
-    assert parsed is not None
     assert (parsed.key.format, parsed.fields_include) == (Format.JSON, FieldsInclude.EXCEPT_KEY)
     assert "requires key.fields" in rejection_of(
         **{"value.format": "json", "value.fields-include": "EXCEPT_KEY"}
@@ -100,8 +103,7 @@ def test_name_of_a_derived_record_with_its_namespace(format_: str) -> None:
         **settings, **space, **{name: "com.shop.Order"}
     )
     for options in ({name: "com.shop.Order"}, {name: "Order", **space}):
-        parsed = formats(**settings, **options)
-        assert parsed is not None
+        parsed = parsed_formats(**settings, **options)
         assert parsed.value.full_name == "com.shop.Order"
         assert (parsed.value.record_namespace, parsed.value.record_name) == ("com.shop", "Order")
 
@@ -131,8 +133,7 @@ def test_option_without_effect_is_rejected() -> None:
             formats(**settings, **name, **by_record)
             continue
         assert "both contain a namespace" in rejection_of(**settings, **both, **space)
-        parsed = formats(**settings, **name, **space)
-        assert parsed is not None
+        parsed = parsed_formats(**settings, **name, **space)
         assert parsed.value.full_name == "a.R"
     assert "value.schema.namespace is set" in rejection_of(**REGISTRY, **latest, **space)
     formats(**REGISTRY, **latest, **space, **by_record)
