@@ -1,4 +1,4 @@
-"""Damaged compressed records are rejected, or read as Java would."""
+"""Compression round-trips; damaged records are rejected, or read as Java would."""
 
 import gzip
 
@@ -74,3 +74,18 @@ def test_linked_lz4_blocks() -> None:
     with pytest.raises(ProtocolError) as caught:
         decompress(Codec.LZ4, data, LIMIT)
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("level", [None, 1, 3, 9])
+@pytest.mark.parametrize("size", [0, 1, 100, 32 * 1024, 32 * 1024 + 1, 300_000])
+def test_every_level_and_size_round_trips(codec: Codec, level: int | None, size: int) -> None:
+    plain = b"".join(b"%09d" % number for number in range(size // 9 + 1))[:size]
+    for data in (plain, memoryview(plain)):
+        assert decompress(codec, compress(codec, data, level), size) == plain
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_bytes_of_another_codec(codec: Codec) -> None:
+    with pytest.raises(ProtocolError, match=codec.name):
+        decompress(codec, b"these bytes are not compressed at all", 1_000)

@@ -1,4 +1,4 @@
-"""Segments, retention and the journal, without a broker."""
+"""Segments in memory and on disk: rolling, retention, truncation and flushing."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from spark_kafka_sink.broker.cluster.cluster import JumpingClock
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
 from spark_kafka_sink.broker.partition.log_validator import AppendOptions
 from spark_kafka_sink.broker.partition.partition import Partition
-from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
+from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.file_handles import FileHandles
-from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.log_segment import LogSegment
 from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend, SegmentedStorage
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, LogConfig, TopicConfig
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.cluster import Cluster
 
     NewSegment = Callable[[int], LogSegment]
+
 
 QUICK = settings(max_examples=30, deadline=None, database=None)
 
@@ -342,59 +342,6 @@ def test_failure_of_one_log_does_not_stop_retention_of_others(
     clock.jump(1_000)
     manager.tick()
     assert [log.storage.start_offset for log in (old, other)] == [1, 1]
-
-
-def test_limits_come_from_the_topic() -> None:
-    own = {"segment.bytes": "2000000", "cleanup.policy": "compact", "flush.ms": "7"}
-    config = TopicConfig(own=own).log
-    assert (config.segment_bytes, config.deletes, config.flush_ms) == (2_000_000, False, 7)
-    own["internal.segment.bytes"] = "123"
-    assert TopicConfig(own=own).log.segment_bytes == 123
-
-
-def test_epochs_end_where_the_next_begins() -> None:
-    history = LeaderEpochCache()
-    for epoch, offset in ((0, 0), (2, 10), (3, 10), (5, 30), (4, 99)):
-        history.assign(epoch, offset)
-    assert history.starts == [(0, 0), (3, 10), (5, 30)]
-    ends = {epoch: history.end_of(epoch, 50) for epoch in range(-1, 7)}
-    assert ends == {
-        -1: (-1, -1),
-        0: (0, 10),
-        1: (0, 10),
-        2: (0, 10),
-        3: (3, 30),
-        4: (3, 30),
-        5: (5, 50),
-        6: (-1, -1),
-    }
-    history.truncate(30)
-    assert history.latest == 3
-
-
-def test_journal_keeps_the_latest_values(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    journal = Journal(path)
-    for number in range(50_000):
-        journal.put("count", ("a", number % 3), {"n": number})
-    journal.put("count", ("a", 1), None)
-    assert path.stat().st_size < 20_000 * 60
-    with pytest.raises(BlockingIOError):
-        Journal(path)
-    journal.close()
-    with path.open("ab") as file:
-        file.write(b'["count",["a",0],{"n"')
-    again = Journal(path)
-    assert again.all("count") == {("a", 0): {"n": 49_998}, ("a", 2): {"n": 49_997}}
-    assert again.all("else") == {}
-    again.close()
-    assert Journal(path).all("count") == again.all("count")
-
-
-def test_journal_without_a_file_keeps_nothing() -> None:
-    journal = Journal()
-    journal.put("kind", ("key",), 1)
-    assert journal.all("kind") == {}
 
 
 def log_in(cluster: Cluster) -> UnifiedLog:

@@ -1,20 +1,17 @@
-"""Records equal those of record-by-record code, and invalid batches raise only ProtocolError."""
+"""Batches are read as by record-by-record code; invalid batches raise only ProtocolError."""
 
 import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.kafka.records.compression import compress, decompress
+from spark_kafka_sink.kafka.records.compression import compress
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader, checksum
 from spark_kafka_sink.kafka.records.record_decoder import (
     FieldColumns,
@@ -24,9 +21,7 @@ from spark_kafka_sink.kafka.records.record_decoder import (
     read_few,
     read_fields,
 )
-from spark_kafka_sink.kafka.records.record_encoder import encode_records, split_records
 from spark_kafka_sink.kafka.records.varint import varint
-from spark_kafka_sink.kafka.records.views import constant_bytes
 from tests.property import reference
 from tests.property.reference import Message, Producer
 from tools.compat.scenarios.produce import BODIES, HEADER, Raw
@@ -56,7 +51,6 @@ FLAWS = (
 )
 COUNTS = (0, 7, 40, 2000)
 """Numbers of valid records before and after the flaw: few are read one by one, many as columns."""
-
 texts = st.one_of(st.none(), st.binary(max_size=300))
 records = st.lists(
     st.builds(
@@ -71,15 +65,11 @@ records = st.lists(
     min_size=1,
     max_size=60,
 )
-
 MESSAGES = [
     Message(b"value", key=b"key", headers=((b"h", b"w"), (b"", None)), timestamp=5),
     Message(None, timestamp=-70),
     Message(b"x" * 300, key=b"", timestamp=9),
 ]
-PACKED = [codec for codec in Codec if codec is not Codec.NONE]
-
-RECORDS = [b"one", b"", b"three", b"fo", b"five"]
 
 
 def _sized(data: bytes | None) -> bytes:
@@ -198,18 +188,6 @@ def batch(codec: Codec = Codec.NONE) -> bytes:
     return reference.batch(MESSAGES, int(codec), section, Producer())
 
 
-def test_header_fields_equal_the_references() -> None:
-    data = reference.batch(MESSAGES, 0, reference.records(MESSAGES), Producer(7, 3, 99))
-    header = BatchHeader.parse(data)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 99)
-    assert (header.record_count, header.last_offset_delta, header.last_offset) == (3, 2, 2)
-    assert (header.base_timestamp, header.max_timestamp) == (5, 9)
-    assert header.size == len(data)
-    assert header.crc == checksum(data) == reference.crc32c(data[21:])
-    flags = (header.is_control, header.is_transactional, header.is_log_append_time)
-    assert flags == (False, False, False)
-
-
 @pytest.mark.parametrize("codec", [5, 6, 7])
 def test_undefined_codecs_are_rejected(codec: int) -> None:
     data = bytearray(batch())
@@ -241,45 +219,13 @@ def test_any_bytes_are_read_or_rejected(data: bytes) -> None:
         assert list(decode_batch(data)) == []
 
 
-@pytest.mark.parametrize("codec", PACKED)
-@pytest.mark.parametrize("level", [None, 1, 3, 9])
-@pytest.mark.parametrize("size", [0, 1, 100, 32 * 1024, 32 * 1024 + 1, 300_000])
-def test_every_level_and_size_round_trips(codec: Codec, level: int | None, size: int) -> None:
-    plain = b"".join(b"%09d" % number for number in range(size // 9 + 1))[:size]
-    for data in (plain, memoryview(plain)):
-        assert decompress(codec, compress(codec, data, level), size) == plain
-
-
-@pytest.mark.parametrize("codec", PACKED)
-def test_bytes_of_another_codec(codec: Codec) -> None:
-    with pytest.raises(ProtocolError, match=codec.name):
-        decompress(codec, b"these bytes are not compressed at all", 1_000)
-
-
-@pytest.mark.parametrize("first", [0, 1, 3])
-def test_records_are_split_without_a_copy(first: int) -> None:
-    encoded = pa.array(RECORDS, pa.binary()).slice(first)
-    last = len(RECORDS) - first
-    pieces = split_records(encoded, [0, 1, 1, last])
-    rest = RECORDS[first:]
-    assert [bytes(piece) for piece in pieces] == [rest[0], b"", b"".join(rest[1:])]
-    data = encoded.buffers()[2]
-    assert data is not None
-    starts = [
-        np.frombuffer(piece, np.uint8).ctypes.data for piece in (pieces[0], pieces[2]) if piece
-    ]
-    assert {data.address <= start < data.address + data.size for start in starts} == {True}
-
-
-def test_bytes_outside_the_bounds_are_omitted() -> None:
-    encoded = pa.array(RECORDS, pa.binary())
-    assert [bytes(piece) for piece in split_records(encoded, [2, 4])] == [b"threefo"]
-    assert split_records(encoded, [5]) == []
-
-
-def test_constants_of_single_rows_are_not_kept() -> None:
-    blob = bytes(3_000)
-    for size in range(20, 3_000):
-        key, value = pa.array([blob[: size % 30]]), pa.array([blob[:size]])
-        encode_records(Columns(value=value, key=key), np.array([size % 7], np.int32))
-    assert constant_bytes.cache_info().currsize <= 1_024
+def test_header_fields_equal_the_references() -> None:
+    data = reference.batch(MESSAGES, 0, reference.records(MESSAGES), Producer(7, 3, 99))
+    header = BatchHeader.parse(data)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 99)
+    assert (header.record_count, header.last_offset_delta, header.last_offset) == (3, 2, 2)
+    assert (header.base_timestamp, header.max_timestamp) == (5, 9)
+    assert header.size == len(data)
+    assert header.crc == checksum(data) == reference.crc32c(data[21:])
+    flags = (header.is_control, header.is_transactional, header.is_log_append_time)
+    assert flags == (False, False, False)
