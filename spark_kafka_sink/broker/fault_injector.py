@@ -16,7 +16,6 @@ from spark_kafka_sink.broker.faults import (
     Faults,
     RequestPartition,
     RequestProperties,
-    partitions_of,
 )
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.common.errors import ProtocolError
@@ -65,7 +64,7 @@ class FaultInjector:
             api=context.api,
             node=context.node,
             client_id=context.client_id,
-            partitions=partitions_of(context),
+            partitions=_partitions_of(context),
         )
         triggered = self._faults.triggered_by(request)
         delay_ms = sum(fault.value for fault in triggered if fault.effect is FaultEffect.DELAY)
@@ -143,7 +142,7 @@ class FaultInjector:
 
     def _affected(self, fault: Fault, context: RequestContext) -> list[Partition]:
         affected = []
-        for named in partitions_of(context):
+        for named in _partitions_of(context):
             topic = self._cluster.topics.named(named.topic)
             if topic is not None and fault.covers(named):
                 affected += [
@@ -212,6 +211,20 @@ def _topic_with_error(topic: FieldValues, fault: Fault, error: ErrorCode) -> Fie
         for partition in topic.get("partitions", ())
     ]
     return {**topic, "partitions": partitions}
+
+
+def _partitions_of(context: RequestContext) -> tuple[RequestPartition, ...]:
+    """Return the topics and partitions in a request."""
+    shape = request_shapes.BY_PARTITION.get(context.api)
+    request = context.request
+    if shape is None:
+        topics = getattr(request, "topics", None) or getattr(request, "topic_names", None) or ()
+        return tuple(RequestPartition(context.topic_name(item), None) for item in topics)
+    return tuple(
+        RequestPartition(context.topic_name(item), shape.index_of(partition))
+        for item in getattr(request, shape.topics, None) or ()
+        for partition in getattr(item, shape.partitions)
+    )
 
 
 def _throttled(milliseconds: int) -> Callable[[FieldValues], FieldValues]:

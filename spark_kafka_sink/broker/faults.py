@@ -18,15 +18,12 @@ from random import Random
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from spark_kafka_sink.broker.handlers.request_context import RequestContext
 
 
 T = TypeVar("T")
@@ -76,13 +73,13 @@ class FaultEffect(StrEnum):
     """The brokers' wall time changes before the request is handled (ms, can be negative)."""
 
 
-_PLAIN = {
+_WITHOUT_VALUE = {
     FaultEffect.LOSE_REQUEST,
     FaultEffect.LOSE_RESPONSE,
     FaultEffect.CLOSE,
     FaultEffect.FORGET,
 }
-_OPTIONAL = {FaultEffect.MOVE, FaultEffect.CUT}
+_WITH_OPTIONAL_VALUE = {FaultEffect.MOVE, FaultEffect.CUT}
 
 
 class RequestPartition(NamedTuple):
@@ -211,7 +208,7 @@ def _condition(key: str, value: str, text: str) -> dict[str, Any]:
 def _effect(key: str, value: str, text: str) -> dict[str, Any]:
     known = ", ".join([*_CONDITIONS, *FaultEffect])
     effect = _parse_value(FaultEffect, key, text, f"{key} is not one of {known}")
-    if effect in _PLAIN or (effect in _OPTIONAL and not value):
+    if effect in _WITHOUT_VALUE or (effect in _WITH_OPTIONAL_VALUE and not value):
         return {"effect": effect}
     if effect is FaultEffect.ERROR:
         number = _parse_value(_code_of, value, text, f"{value} is not a Kafka error name")
@@ -228,20 +225,6 @@ def _code_of(value: str) -> int:
 
 def _invalid(text: str, reason: str) -> ConfigError:
     return ConfigError(f"the fault '{text}' is invalid: {reason}", hint=f"Example: {_EXAMPLE}")
-
-
-def partitions_of(context: RequestContext) -> tuple[RequestPartition, ...]:
-    """Return the topics and partitions in a request."""
-    shape = request_shapes.BY_PARTITION.get(context.api)
-    request = context.request
-    if shape is None:
-        topics = getattr(request, "topics", None) or getattr(request, "topic_names", None) or ()
-        return tuple(RequestPartition(context.topic_name(item), None) for item in topics)
-    return tuple(
-        RequestPartition(context.topic_name(item), shape.index_of(partition))
-        for item in getattr(request, shape.topics, None) or ()
-        for partition in getattr(item, shape.partitions)
-    )
 
 
 class ActiveFault:
