@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,10 +96,14 @@ class UnregisteredSchema:
     texts: tuple[tuple[str, str], ...] = ()
 
 
-class _FormatModule(Protocol):
-    """The interface of each format's module."""
+class _DerivationModule(Protocol):
+    """The interface of `json_derivation`, `avro_derivation` and `protobuf_derivation`."""
 
     def derive(self, type_: pa.StructType, name: str, namespace: str) -> UnregisteredSchema: ...
+
+
+class _EncoderModule(Protocol):
+    """The interface of `json_encoder`, `avro_encoder` and `protobuf_encoder`."""
 
     def compile_spec(self, spec: EncoderSpec, type_: pa.StructType) -> RowEncoder: ...
 
@@ -118,7 +122,8 @@ def derive_schema(
     Raises:
         ColumnError: a column has a type or name that the format cannot represent.
     """
-    return _module(format_).derive(type_, name, namespace)
+    module: _DerivationModule = _import_module(format_, "derivation")
+    return module.derive(type_, name, namespace)
 
 
 @lru_cache(maxsize=64)
@@ -129,11 +134,11 @@ def compile_encoder(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
         ColumnError: a column does not fit the schema; the message contains the path.
         ConfigError: the schema is invalid or has unsupported parts.
     """
-    return _module(spec.format).compile_spec(spec, type_)
+    module: _EncoderModule = _import_module(spec.format, "encoder")
+    return module.compile_spec(spec, type_)
 
 
-def _module(format_: Format) -> _FormatModule:
-    """Import and return the module of this format, without the other formats' modules."""
+def _import_module(format_: Format, part: str) -> Any:
+    """Import a module of this format, without the other formats' modules."""
     payload = format_.payload.value
-    name = f"spark_kafka_sink.formats.{payload}.{payload}_encoder"
-    return cast("_FormatModule", import_module(name))
+    return import_module(f"spark_kafka_sink.formats.{payload}.{payload}_{part}")

@@ -19,7 +19,6 @@ from spark_kafka_sink.formats.avro.avro_branches import (
     member_branches,
 )
 from spark_kafka_sink.formats.avro.avro_defaults import default_bytes
-from spark_kafka_sink.formats.avro.avro_derivation import derive
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
 from spark_kafka_sink.formats.avro.avro_writers import (
     scalar_writer,
@@ -54,8 +53,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_kafka_sink.formats.encoder_spec import EncoderSpec
-
-__all__ = ["compile_spec", "derive"]
 
 
 def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:

@@ -1,4 +1,4 @@
-"""Encode columns as JSON, as Spark's `to_json` does, and derive a JSON Schema from columns.
+"""Encode columns as JSON, as Spark's `to_json` does.
 
 - Null fields are omitted unless `writes_nulls` is set; nulls in arrays and maps are written.
 - Timestamps have milliseconds and the zone's offset. Binary values are base64, NaN and infinities
@@ -24,7 +24,6 @@ from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
 from spark_kafka_sink.formats.columns.cells import bytes_of
 from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
-from spark_kafka_sink.formats.encoder_spec import EncoderSpec, UnregisteredSchema
 from spark_kafka_sink.formats.encoding import time_text
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers
@@ -42,6 +41,7 @@ from spark_kafka_sink.kafka.records.views import ShortBytes
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.cells import Cells, Mask
+    from spark_kafka_sink.formats.encoder_spec import EncoderSpec
 
 _ESCAPES: Final = {
     **{code: f"\\u{code:04X}" for code in range(0x20)},
@@ -56,18 +56,6 @@ _PLAIN: Final[dict[ColumnKind, CellWriter]] = {
     ColumnKind.INTEGER: lambda cells, out: write_integers(out, cells.integers()),
     ColumnKind.FLOAT: lambda cells, out: write_floats(out, cells.numbers()),
 }
-_SCHEMA_VERSION: Final = "http://json-schema.org/draft-07/schema#"
-_SCHEMAS: Final[dict[ColumnKind, dict[str, Any]]] = {
-    ColumnKind.NULL: {"type": "null"},
-    ColumnKind.BOOLEAN: {"type": "boolean"},
-    ColumnKind.INTEGER: {"type": "integer"},
-    ColumnKind.FLOAT: {"oneOf": [{"type": "number"}, {"enum": ["NaN", "Infinity", "-Infinity"]}]},
-    ColumnKind.DECIMAL: {"type": "number"},
-    ColumnKind.BYTES: {"type": "string", "contentEncoding": "base64"},
-    ColumnKind.DATE: {"type": "string", "format": "date"},
-    ColumnKind.TIMESTAMP: {"type": "string", "format": "date-time"},
-}
-"""JSON Schemas of plain values. All other plain values are strings."""
 
 
 def _escaped(column: pa.BinaryArray) -> pa.BinaryArray:
@@ -267,37 +255,10 @@ def names_of(key: ColumnType, cells: Cells) -> pa.BinaryArray:
     return out.join()
 
 
-def derive(type_: pa.StructType, name: str, namespace: str) -> UnregisteredSchema:
-    """Derive a JSON Schema; see `encoder_spec.derive_schema`.
+def check_column(column: ColumnType) -> None:
+    """Raise if a column cannot be written as JSON.
 
-    Objects are closed (`additionalProperties` is false), so that a registry accepts a new optional
-    field as backward compatible.
+    Raises:
+        ColumnError: its type cannot be represented.
     """
-    column = ColumnType.of(type_)
     _Compiler("UTC", writes_nulls=False).writer_of(column)
-    full_name = f"{namespace}.{name}" if namespace else name
-    schema = {"$schema": _SCHEMA_VERSION, "title": full_name, **_schema_of(column)}
-    return UnregisteredSchema(json.dumps(schema, separators=(",", ":")), full_name)
-
-
-def _schema_of(column: ColumnType) -> dict[str, Any]:
-    if column.kind is ColumnKind.LIST:
-        return {"type": "array", "items": _field_schema(column.children[0])}
-    if column.kind is ColumnKind.MAP:
-        return {"type": "object", "additionalProperties": _field_schema(column.children[1])}
-    if column.kind is not ColumnKind.STRUCT:
-        return _SCHEMAS.get(column.kind, {"type": "string"})
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {child.name: _field_schema(child) for child in column.children},
-        "additionalProperties": False,
-    }
-    required = [child.name for child in column.children if not child.is_nullable]
-    return {**schema, "required": required} if required else schema
-
-
-def _field_schema(column: ColumnType) -> dict[str, Any]:
-    schema = _schema_of(column)
-    if not column.is_nullable or column.kind is ColumnKind.NULL:
-        return schema
-    return {"oneOf": [{"type": "null"}, *schema.get("oneOf", [schema])]}

@@ -35,7 +35,6 @@ from spark_kafka_sink.formats.encoding.row_encoder import (
     write_valid,
 )
 from spark_kafka_sink.formats.protobuf import protobuf_schema
-from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive
 from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoType
 from spark_kafka_sink.formats.protobuf.protobuf_wire import tag
 from spark_kafka_sink.kafka.records.row_writer import RowWriter, group_items
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.encoder_spec import EncoderSpec
     from spark_kafka_sink.kafka.records.varint import Words
 
-__all__ = ["compile_spec", "derive"]
 _VARINT, _EIGHT, _SIZED, _START, _END, _FOUR = range(6)
 """Wire types."""
 _WIRE_TYPES: Final = {
