@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
 from spark_kafka_sink.common.optional_dependencies import import_extra
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.protobuf.protobuf_files import ProtoFile
     from spark_kafka_sink.formats.registry.registry_requests import RegistryRequests
     from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema
+
+    FindImport: TypeAlias = Callable[[str, Sequence[Any]], int]
+    """Returns the version of an imported file, given its name and spellings; can register the last
+    spelling.
+    """
 
 SERIALIZED: Final = "serialized"
 """Format parameter that requests a Protobuf schema as a descriptor in base64, not as text.
@@ -53,17 +58,14 @@ class ProtobufRegistry:
         self._library = requests.library
         self._normalize = normalize
 
-    def spellings(
-        self, candidate: CandidateSchema, find: Callable[[str, Sequence[Any]], int]
-    ) -> Iterator[Any]:
+    def spellings(self, candidate: CandidateSchema, find: FindImport) -> Iterator[Any]:
         """Yield the client's object of a schema for each text in which it can be registered.
 
         The first text is derived as in Java's serializer; the second is that of the options.
 
         Args:
             candidate: the schema.
-            find: returns the version of an imported file in one of its spellings; can register the
-                last one.
+            find: finds or registers imported files.
         """
         printed = self._schema_of(candidate, find)
         yield printed
@@ -75,7 +77,7 @@ class ProtobufRegistry:
     def _schema_of(
         self,
         candidate: CandidateSchema,
-        find: Callable[[str, Sequence[Any]], int],
+        find: FindImport,
         *,
         as_given: bool = False,
     ) -> Any:

@@ -28,10 +28,11 @@ from spark_kafka_sink.formats.registry.registry_requests import (
 from spark_kafka_sink.formats.registry.registry_schemas import SCHEMA_TYPES, RegisteredSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.security.security_config import SaslConfig
+    from spark_kafka_sink.formats.registry.protobuf_registry import FindImport
     from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema
 
     _Response: TypeAlias = tuple[int, str | None, Any]
@@ -162,17 +163,10 @@ class Registry:
         action = f"read the latest version of subject {subject}"
         return self._requests.find(action, self._client.get_latest_version, subject) is not None
 
-    def _spellings(
-        self, candidate: CandidateSchema, find_import: Callable[[str, Sequence[Any]], int]
-    ) -> Iterator[Any]:
-        """Yield the client's objects of a schema, one for each text in which it can be registered.
-
-        Args:
-            candidate: the schema.
-            find_import: see `ProtobufRegistry.spellings`.
-        """
+    def _spellings(self, candidate: CandidateSchema, find: FindImport) -> Iterator[Any]:
+        """Yield the client's object of a schema for each text in which it can be registered."""
         if candidate.format.payload is Format.PROTOBUF:
-            return self._protobuf.spellings(candidate, find_import)
+            return self._protobuf.spellings(candidate, find)
         return iter(
             [self._requests.library.Schema(candidate.text, SCHEMA_TYPES[candidate.format.payload])]
         )
