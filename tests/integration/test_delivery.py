@@ -1,25 +1,20 @@
 """Acknowledgements, thousands of partitions, oversized batches and rejected records."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import numbered, produce, rows, session
 from tools.support.admin import Admin
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent, count, ranges
 
-if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
-    from tools.support.kafka_cluster import KafkaCluster
-
-    AnyKafka = KafkaCluster | EmbeddedBroker
+AnyKafka = KafkaCluster | EmbeddedBroker
 
 
 @pytest.mark.parametrize("acks", ["all", "-1", "1"])

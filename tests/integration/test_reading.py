@@ -1,32 +1,31 @@
 """Read records and verify reports, on a real Kafka and on the embedded broker."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 from typer.testing import CliRunner
 
-from spark_kafka_sink import ConfigError, EmbeddedBroker, UnknownTopicError, read_records
+from spark_kafka_sink import (
+    ConfigError,
+    DeliveryReport,
+    EmbeddedBroker,
+    UnknownTopicError,
+    read_records,
+)
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.config.enums import Codec
+from spark_kafka_sink.producer.session import ProducerSession
 from tests.integration.support.producer_writes import produce, rows
 from tests.integration.support.transactions import end, transaction
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
+from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent, in_order, ranges
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from spark_kafka_sink import DeliveryReport
-    from spark_kafka_sink.producer.session import ProducerSession
-    from tools.support.kafka_cluster import KafkaCluster
-
-    AnyKafka = KafkaCluster | EmbeddedBroker
+AnyKafka = KafkaCluster | EmbeddedBroker
 
 BAD_BYTES = b"\xff\x1b[31m"
 

@@ -1,7 +1,5 @@
 """References between JSON Schemas in folders, compared with `jsonschema` and absolute locations."""
 
-from __future__ import annotations
-
 import json
 from posixpath import dirname, relpath
 from typing import Any

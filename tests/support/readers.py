@@ -3,27 +3,20 @@
 DumpLogSegments prints text, so it requires UTF-8 keys and values.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PurePartition
+from kafka.consumer.fetcher import ConsumerRecord
 
 from tests.support.waiting import wait_until
 from tools.support.java import run_tool
 from tools.support.readers import ForeignRecord, Headers, ReaderError, count, in_order, ranges
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kafka.consumer.fetcher import ConsumerRecord
-
 
 _TIMEOUT_S = 60
 # Format for kcat: lengths before bytes, and an end marker that no test uses in a header.

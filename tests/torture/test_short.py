@@ -1,21 +1,15 @@
 """Some torture seeds; `make torture` continues with other seeds."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
-from tools.torture.producer.plan import ClusterFault, draw
+from tools.torture.harness import Result
+from tools.torture.producer.plan import ClusterFault, Plan, draw
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tools.torture.harness import Result
-    from tools.torture.producer.plan import Plan
-
-    Runner: TypeAlias = Callable[[Plan], Result[Plan]]
+Runner: TypeAlias = Callable[[Plan], Result[Plan]]
 
 QUICK_SEEDS = range(900_001, 900_006)
 SECURED_SEEDS = range(900_201, 900_204)

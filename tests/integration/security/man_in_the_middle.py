@@ -1,12 +1,11 @@
 """Proxies between a client and a real broker that record and modify the traffic."""
 
-from __future__ import annotations
-
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_kafka_sink.kafka.protocol.codec import decode
 from spark_kafka_sink.kafka.protocol.messages import (
@@ -18,13 +17,10 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, respo
 from tests.integration.security.scripted_broker import frames
 from tests.integration.support.servers import listening
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Responses = Callable[[ApiKey, Any], Any]
-    """Replaces a response of the broker."""
-    Requests = Callable[[ApiKey, bytes], bytes]
-    """Replaces a request of the client (a frame without its size)."""
+Responses = Callable[[ApiKey, Any], Any]
+"""Replaces a response of the broker."""
+Requests = Callable[[ApiKey, bytes], bytes]
+"""Replaces a request of the client (a frame without its size)."""
 
 _CHUNK = 64 * 1024
 _WAIT_S = 60

@@ -1,12 +1,11 @@
 """Transactions V2 on Kafka 4.3.1 and the embedded broker, V1 on 2.1.1, 2.8.2 and 3.9.1."""
 
-from __future__ import annotations
-
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
+from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
@@ -20,16 +19,10 @@ from tests.support.readers import by_kafka_python
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.jars import OLD_KAFKA
-from tools.support.kafka_cluster import ZooKeeperCluster
+from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
 from tools.support.readers import by_confluent
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from spark_kafka_sink import EmbeddedBroker
-    from tools.support.kafka_cluster import KafkaCluster
-
-    AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
+AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
 
 LARGE, OLD = b"x" * 30_000, 1_000_000_000_000
 CONFIG = {"max.message.bytes": "20000"}

@@ -1,7 +1,5 @@
 """The log of a partition in the fake cluster; it validates sequence numbers as Kafka does."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode

@@ -1,15 +1,10 @@
 """Fake name lookups whose responses are controlled by a test."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from spark_kafka_sink.kafka.client.channel.background import CallResult
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from spark_kafka_sink.kafka.client.channel.transport import Address
+from spark_kafka_sink.kafka.client.channel.transport import Address
 
 
 class FakeLookups:

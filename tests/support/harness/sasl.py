@@ -1,10 +1,9 @@
 """SASL of the fake brokers, and calls that run when a test releases them."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.security_config import (
@@ -17,9 +16,6 @@ from spark_kafka_sink.config.security.security_config import (
 from spark_kafka_sink.kafka.client.channel.background import CallResult
 from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 UNSUPPORTED_MECHANISM, ILLEGAL_STATE, FAILED = 33, 34, 58
 _FIRST_REQUESTS = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)

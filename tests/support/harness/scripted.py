@@ -1,25 +1,23 @@
 """Fake brokers whose responses are scripted by a test, for blocking clients."""
 
-from __future__ import annotations
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing_extensions import Buffer
 
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.protocol.codec import decode
 from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
 from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
-from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
+from spark_kafka_sink.kafka.protocol.versions import (
+    ApiKey,
+    VersionRange,
+    request_type,
+    response_type,
+)
 from tests.support.harness.fake import FakeCluster, FakeTransport, Peer
 from tests.support.harness.handlers import api_versions
 from tests.support.harness.offline import config
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from typing_extensions import Buffer
-
-    from spark_kafka_sink.kafka.protocol.versions import VersionRange
 
 Script = Callable[[int, Any], dict[str, Any] | None]
 """Maps broker and request to a response, or to None to close the connection."""

@@ -1,24 +1,30 @@
 """A producer session, a fake cluster and a clock that advance together step by step."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.config.security.security_config import SecurityConfig
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.producer.producer_id import ProducerIdentity
 from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.session_context import SessionSettings
+from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.support.clock import ManualClock
@@ -26,17 +32,6 @@ from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import START_MS, ManualClient, config
 from tests.support.harness.sasl import ManualCalls
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from spark_kafka_sink.config.security.security_config import SecurityConfig
-    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-    from spark_kafka_sink.producer.producer_id import ProducerIdentity
-    from spark_kafka_sink.producer.send.sender import Sender
-    from spark_kafka_sink.producer.session_context import SessionSettings
-    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
-    from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 T = TypeVar("T")
 TICK = 0.005

@@ -1,15 +1,14 @@
 """The users of the secured broker, with passwords and ACLs."""
 
-from __future__ import annotations
-
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
+    AdminClient,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -18,9 +17,6 @@ from confluent_kafka.admin import (
 )
 
 from tests.support.waiting import wait_until
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
 
 _WAIT_S = 60
 SCRAM_ITERATIONS = 4096

@@ -1,7 +1,5 @@
 """Decoded Protobuf messages compared with Google's runtime."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from spark_kafka_sink.config.formats import Format

@@ -1,14 +1,13 @@
 """Segments in memory and on disk: rolling, retention, truncation and flushing."""
 
-from __future__ import annotations
-
 import os
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -16,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.cluster.cluster import JumpingClock
+from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
 from spark_kafka_sink.broker.partition.log_validator import AppendOptions
 from spark_kafka_sink.broker.partition.partition import Partition
@@ -30,12 +29,7 @@ from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, LogConfig, 
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tools.support.raw_client import batch
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from spark_kafka_sink.broker.cluster.cluster import Cluster
-
-    NewSegment = Callable[[int], LogSegment]
+NewSegment = Callable[[int], LogSegment]
 
 
 QUICK = settings(max_examples=30, deadline=None, database=None)

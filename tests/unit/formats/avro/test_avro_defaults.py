@@ -1,7 +1,5 @@
 """Defaults of Avro fields, compared with fastavro."""
 
-from __future__ import annotations
-
 import datetime as dt
 import uuid
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Avro schemas derived from columns."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

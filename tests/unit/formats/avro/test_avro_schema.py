@@ -1,7 +1,5 @@
 """Names and faults of Avro schemas."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

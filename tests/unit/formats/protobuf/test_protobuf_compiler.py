@@ -1,7 +1,5 @@
 """`.proto` text, its imports, and faults of the compiler."""
 
-from __future__ import annotations
-
 import subprocess
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Protobuf messages derived from columns."""
 
-from __future__ import annotations
-
 import base64
 
 import pyarrow as pa

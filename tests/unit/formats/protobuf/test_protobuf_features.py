@@ -1,7 +1,5 @@
 """Features of editions, and groups, compared with Google's runtime."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

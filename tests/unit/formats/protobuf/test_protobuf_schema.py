@@ -1,7 +1,5 @@
 """Protobuf descriptors, their indexes, and damaged descriptors."""
 
-from __future__ import annotations
-
 import base64
 from contextlib import suppress
 from typing import Any

@@ -1,7 +1,5 @@
 """Schemas in files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Transactions in the messages of tasks."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 
