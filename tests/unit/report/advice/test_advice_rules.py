@@ -38,6 +38,7 @@ NOT_READY = (("NOT_LEADER_OR_FOLLOWER", 100), ("UNKNOWN_TOPIC_ID", 50))
 MOVED = (("NOT_LEADER_OR_FOLLOWER", 2),)
 FULL_BUFFER: dict[str, Any] = {"closed_memory": 50, "buffer_waits": 9}
 BUFFER_WAITS: dict[str, Any] = {"buffer_wait": 5_000_000, "buffer_waits": 40}
+NOT_SMALL = (BadRowCount(reason="OVERSIZED", dropped=1),)
 NO_CODEC, ZSTD = ("none", 1_000_000, 0), ("zstd", 300_000, 4_000_000)
 
 
@@ -59,6 +60,7 @@ def spread(value: float, count: int = BATCHES) -> Histogram:
     return builder.build()
 
 
+LARGE_BATCH = (TopicMetrics(topic="t", batch_size=spread(9_000_000, 1)),)
 LINGERED: dict[str, Any] = {"closed_full": 0, "closed_linger": BATCHES, "fill_time": spread(5_000)}
 
 
@@ -172,23 +174,24 @@ def test_slow_tasks_with_few_rows_are_not_too_many() -> None:
 
 
 def arrow_batches_of(
-    rows: int, row_bytes: int, max_bytes: int, max_rows: int = 10_000, columns: int = 1
+    rows: int,
+    row_bytes: int,
+    max_bytes: int = 67_108_864,
+    max_rows: int = 10_000,
+    columns: int = 1,
+    **changes: Any,
 ) -> DeliveryReport:
     """Create one second of a healthy one-task job with such Arrow batches from Spark."""
     half = replace(parts(0)[0], bytes_uncompressed=rows * row_bytes // 2, persisted=rows // 2)
-    settings = {
-        ARROW_BYTES: str(max_bytes),
-        ARROW_ROWS: str(max_rows),
-        ARROW_COLUMNS: str(columns),
-    }
+    settings = {ARROW_BYTES: str(max_bytes), ARROW_ROWS: str(max_rows), ARROW_COLUMNS: str(columns)}
     both = (half, replace(half, partition=1))
-    return report(settings, partitions=both, duration_sum_ms=1000, duration_max_ms=1000)
+    return report(settings, partitions=both, duration_sum_ms=1000, duration_max_ms=1000, **changes)
 
 
 @pytest.mark.parametrize(("share", "first"), [(0.9, "the brokers' quota"), (1.1, ARROW_BYTES)])
 def test_costly_measuring_precedes_other_advice(share: float, first: str) -> None:
     rows = int(share * LARGE_SHARE / measuring_cost_s(10))
-    measured = arrow_batches_of(rows, 100, 67_108_864, columns=10)
+    measured = arrow_batches_of(rows, 100, columns=10)
     settings = [advice.setting for advice in advise(replace(measured, throttle_ms=500))]
     assert settings[0] == first
     assert ARROW_BYTES in settings
@@ -222,23 +225,20 @@ def test_summary_contains_advice_only_if_there_is_some() -> None:
 
 def test_row_cost_is_relative_to_the_whole_write() -> None:
     """Rows of a slow source arrive at its end: of 20 s, a tenth of the last second is little."""
-    for job in (
-        arrow_batches_of(300_000, 131, 67_108_864, max_rows=100),
-        arrow_batches_of(1_000_000, 131, 67_108_864),
-    ):
+    for job in (arrow_batches_of(300_000, 131, max_rows=100), arrow_batches_of(1_000_000, 131)):
         assert len(advise(replace(job, duration_ms=1_500))) == 1
         assert advise(replace(job, duration_ms=20_000)) == []
 
 
 def test_one_row_in_each_batch_from_spark() -> None:
     """15,000 rows per second or less: the cost per batch is most of the time."""
-    advice = advise(arrow_batches_of(12_000, 131, 67_108_864, max_rows=1))
+    advice = advise(arrow_batches_of(12_000, 131, max_rows=1))
     assert only(advice) == (ARROW_ROWS, Direction.RAISE)
     assert (
         "12,000 Arrow batches of 1 row, which take at least 84% of the time" in advice[0].evidence
     )
-    assert only(advise(arrow_batches_of(12_000, 131, 67_108_864, max_rows=16)))[0] == ARROW_ROWS
-    quick = advise(arrow_batches_of(20_000, 131, 67_108_864, max_rows=1))
+    assert only(advise(arrow_batches_of(12_000, 131, max_rows=16)))[0] == ARROW_ROWS
+    quick = advise(arrow_batches_of(20_000, 131, max_rows=1))
     assert "at least 100% of the time" in quick[0].evidence
 
 
@@ -383,10 +383,7 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
     "full batches on a long way": (
         "batch.size",
         Direction.RAISE,
-        (
-            "5 requests of 900,000 bytes to 1 broker in 200.0 ms",
-            "22.50 MB/s; it sent 18.00",
-        ),
+        ("5 requests of 900,000 bytes to 1 broker in 200.0 ms", "22.50 MB/s; it sent 18.00"),
         report(**SLOW_REQUESTS),
         [
             report({"linger.ms": "10"}, **SLOW_REQUESTS, closed_full=20, closed_linger=180),
@@ -447,10 +444,7 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
     "batches that time closes": (
         "linger.ms",
         Direction.RAISE,
-        (
-            "200 of 200 batches were sent after 5 ms with 2,000 of 1,048,576 bytes",
-            "about 1,000",
-        ),
+        ("200 of 200 batches were sent after 5 ms with 2,000 of 1,048,576 bytes", "about 1,000"),
         report({"linger.ms": "5"}, **SMALL_BATCHES),
         [
             report({"linger.ms": "5"}, **SMALL_BATCHES, queue_latency=NO_WAIT),  # a slow source
@@ -535,37 +529,20 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
             "about 13% of the time",
             "2147483647, as in conf/spark-small-rows.conf",
         ),
-        arrow_batches_of(1_000_000, 131, 67_108_864),
+        arrow_batches_of(1_000_000, 131),
         [
-            arrow_batches_of(390_000, 131, 67_108_864),
-            replace(
-                arrow_batches_of(1_000_000, 131, 67_108_864),
-                poison=(BadRowCount(reason="OVERSIZED", dropped=1),),  # not all rows are small
-            ),
-            replace(
-                arrow_batches_of(1_000_000, 131, 67_108_864),
-                metrics=replace(
-                    arrow_batches_of(1_000_000, 131, 67_108_864).metrics,
-                    topics=(TopicMetrics(topic="t", batch_size=spread(9_000_000, 1)),),
-                ),
-            ),
-            replace(
-                arrow_batches_of(1_000_000, 131, 67_108_864),
-                metrics=replace(
-                    arrow_batches_of(1_000_000, 131, 67_108_864).metrics,
-                    buffer_wait=500_000,  # Kafka is slower, and Spark waits
-                ),
-            ),
+            arrow_batches_of(390_000, 131),
+            arrow_batches_of(1_000_000, 131, poison=NOT_SMALL),
+            arrow_batches_of(1_000_000, 131, topics=LARGE_BATCH),
+            # Kafka is slower, and Spark waits.
+            arrow_batches_of(1_000_000, 131, buffer_wait=500_000),
         ],
     ),
     "costly measuring": (
         ARROW_BYTES,
         Direction.RAISE,
-        (
-            "rows of 10 columns and 131 bytes, 300,000 per second and task",
-            "about 19% of the time",
-        ),
-        arrow_batches_of(300_000, 131, 67_108_864, columns=10),
+        ("rows of 10 columns and 131 bytes, 300,000 per second and task", "about 19% of the time"),
+        arrow_batches_of(300_000, 131, columns=10),
         [arrow_batches_of(300_000, 131, 2**31 - 1, columns=10)],
     ),
     "unbounded Arrow batches": (
@@ -575,7 +552,7 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
         arrow_batches_of(10_000, 60_000, 2**31 - 1),
         [
             arrow_batches_of(1_000, 60_000, 2**31 - 1),
-            arrow_batches_of(10_000, 60_000, 67_108_864),
+            arrow_batches_of(10_000, 60_000),
             arrow_batches_of(10_000, 60_000, 2**31 - 1, max_rows=500),
         ],
     ),
@@ -586,18 +563,12 @@ CASES: dict[str, tuple[str, Direction, tuple[str, ...], DeliveryReport, list[Del
             "3,000 Arrow batches of 100 rows, which take at least 21% of the time",
             "conf/spark-defaults.conf",
         ),
-        arrow_batches_of(300_000, 131, 67_108_864, max_rows=100),
+        arrow_batches_of(300_000, 131, max_rows=100),
         [
-            arrow_batches_of(300_000, 131, 67_108_864, max_rows=1_000),
-            arrow_batches_of(70_000, 131, 67_108_864, max_rows=100),
-            arrow_batches_of(50, 131, 67_108_864, max_rows=100),  # there are no more rows
-            replace(
-                arrow_batches_of(300_000, 131, 67_108_864, max_rows=100),
-                metrics=replace(
-                    arrow_batches_of(300_000, 131, 67_108_864, max_rows=100).metrics,
-                    buffer_wait=500_000,
-                ),
-            ),
+            arrow_batches_of(300_000, 131, max_rows=1_000),
+            arrow_batches_of(70_000, 131, max_rows=100),
+            arrow_batches_of(50, 131, max_rows=100),  # there are no more rows
+            arrow_batches_of(300_000, 131, max_rows=100, buffer_wait=500_000),
         ],
     ),
     "serializing": (
