@@ -12,7 +12,7 @@ import typer
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.logs import quiet_log, warn_once
-from spark_kafka_sink.common.similar_names import nearest
+from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.config_builder import BOOTSTRAP_OPTION
 from spark_kafka_sink.config.option_definition import PREFIX
@@ -21,9 +21,9 @@ from spark_kafka_sink.config.option_names import (
     SERIALIZERS,
     SINK_NAMES,
     is_kafka_option,
+    registry_name,
 )
 from spark_kafka_sink.config.profiles import parse_properties
-from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.diagnostics.broker_queries import connect
@@ -110,7 +110,7 @@ def write_options(
 
     Args:
         config: a file of Java properties, as for --command-config of Kafka's tools; serializers of
-            a producer are ignored, and options of a registry without `allow_sink_options`.
+            a producer are ignored, and options of other programs are ignored with a warning.
         option_texts: options as name=value.
         allow_sink_options: True to allow the sink's own options, such as `errors.tolerance`.
 
@@ -142,20 +142,27 @@ def connection_options(
 
 def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
     try:
-        properties = parse_properties(config.read_text(encoding="utf-8"))
+        properties = parse_properties(config.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"--config {config} cannot be read: {reason}") from error
-    unprefixed = {name.removeprefix(PREFIX): value for name, value in properties.items()}
-    # Files that many clients share also contain the options of a registry.
-    unused = REGISTRY_NAMES & unprefixed.keys() if not known else frozenset()
-    for name in sorted(unused):
-        warn_once(_LOG, "Option %s has no effect: this command uses no registry", name)
-    return {
-        _prefixed_name(name, known): value
-        for name, value in unprefixed.items()
-        if name not in SERIALIZERS | unused
-    }
+    options = {}
+    for full_name, value in properties.items():
+        name = full_name.removeprefix(PREFIX)
+        reason = None if known else _no_effect(name)
+        if reason is not None:
+            warn_once(_LOG, "Option %s has no effect: %s", shown_name(name), reason)
+        elif name not in SERIALIZERS:
+            options[_prefixed_name(name, known)] = value
+    return options
+
+
+def _no_effect(name: str) -> str | None:
+    """Return why an option in a file, which other programs may share, has no effect, or None."""
+    if registry_name(name) is not None:
+        return "this command uses no registry"
+    is_option = is_kafka_option(name) or nearest(name, KNOWN_NAMES, MIN_TYPO_RATIO) is not None
+    return None if is_option else "it is not an option of the connection"
 
 
 def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
@@ -165,19 +172,19 @@ def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
         ConfigError: the name has no prefix and is unknown. If unknown names are accepted, only
             likely typos raise.
     """
-    if known and name.lower().startswith(CONFIG_PREFIX):
+    lower = name.lower()
+    if known and (lower.startswith(CONFIG_PREFIX) or registry_name(lower) is not None):
         return name
-    if not name.startswith(PREFIX) and not is_kafka_option(name) and name.lower() not in known:
-        suggestion = nearest(name, [*KNOWN_NAMES, *known.values()])
-        if known and suggestion is None:
-            return name  # As in a write, parsing the options logs a warning about the name.
-        raise ConfigError(
-            f"unknown option {shown_name(name)}",
-            hint=f"Did you mean {suggestion}?"
-            if suggestion
-            else "It is not a Kafka producer option.",
-        )
-    return known.get(name.lower(), f"{PREFIX}{name.removeprefix(PREFIX)}")
+    if name.startswith(PREFIX) or is_kafka_option(name) or lower in known:
+        return known.get(lower, f"{PREFIX}{name.removeprefix(PREFIX)}")
+    candidates = [*KNOWN_NAMES, *known.values()]
+    suggestion = nearest(name, candidates, *((MIN_TYPO_RATIO,) if known else ()))
+    if known and suggestion is None:
+        return name  # As in a write, parsing the options logs a warning about the name.
+    raise ConfigError(
+        f"unknown option {shown_name(name)}",
+        hint=f"Did you mean {suggestion}?" if suggestion else "It is not a Kafka producer option.",
+    )
 
 
 def _option(text: str, known: Mapping[str, str]) -> tuple[str, str]:

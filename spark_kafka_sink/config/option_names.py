@@ -193,6 +193,13 @@ def is_kafka_option(name: str) -> bool:
     )
 
 
+def registry_name(name: str) -> str | None:
+    """Return the unprefixed name of a schema registry option, or None for any other option."""
+    plain = name.removeprefix(PREFIX)
+    plain = REGISTRY_ALIASES.get(plain, plain)
+    return plain if plain in REGISTRY_NAMES else None
+
+
 def split_options(options: Mapping[str, str]) -> UserOptions:
     """Split options into the options of the producer, of security and of the sink.
 
@@ -212,9 +219,9 @@ def split_options(options: Mapping[str, str]) -> UserOptions:
     for key, value in options.items():
         security_names.reject_secret_name(key)
         name = key.lower()
-        registry_name = _registry_name(name)
-        if registry_name is not None:
-            _add_registry_option(user_options, registry_name, key, value)
+        registry_option = registry_name(name)
+        if registry_option is not None:
+            _add_registry_option(user_options, registry_option, key, value)
         elif name.startswith(PREFIX):
             _add(user_options, name.removeprefix(PREFIX), value)
         elif name in SINK_NAMES:
@@ -226,13 +233,6 @@ def split_options(options: Mapping[str, str]) -> UserOptions:
         else:
             _check_unprefixed_name(name)
     return user_options
-
-
-def _registry_name(name: str) -> str | None:
-    """Return the unprefixed name of a schema registry option, or None for any other option."""
-    plain = name.removeprefix(PREFIX)
-    plain = REGISTRY_ALIASES.get(plain, plain)
-    return plain if plain in REGISTRY_NAMES else None
 
 
 def _add_registry_option(user_options: UserOptions, name: str, key: str, value: str) -> None:

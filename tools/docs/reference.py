@@ -39,6 +39,7 @@ from spark_kafka_sink.config.option_tables import (
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.schema_registry import TLS_PREFIX, RegistryConfig
 from spark_kafka_sink.config.security.security_names import (
+    IGNORED_BROKER_SECURITY_KEYS,
     IGNORED_JAVA_SECURITY_KEYS,
     IGNORED_LIBRDKAFKA_SECURITY_KEYS,
     REJECTED_SECURITY_KEYS,
@@ -243,6 +244,7 @@ def render_other_names() -> str:
             "",
             f"- options of Java's producer: {_listed(ignored)}",
             f"- options of librdkafka: {_listed(of_librdkafka)}",
+            f"- options of brokers: {_listed(IGNORED_BROKER_SECURITY_KEYS)}",
             "",
             "Rejected:",
             "",

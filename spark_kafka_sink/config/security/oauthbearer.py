@@ -63,6 +63,18 @@ _EXTENSION = "extension_"
 _STRIMZI_TOKEN = "oauth.access.token"  # noqa: S105 a name
 _STRIMZI_FILE = "oauth.access.token.location"
 _STRIMZI_URL = "oauth.token.endpoint.uri"
+_STRIMZI_EXTENSION = "oauth.sasl.extension."
+_STRIMZI_USED = (
+    "oauth.access.token",
+    "oauth.access.token.location",
+    "oauth.audience",
+    "oauth.client.id",
+    "oauth.client.secret",
+    "oauth.connect.timeout.seconds",
+    "oauth.read.timeout.seconds",
+    "oauth.scope",
+    "oauth.token.endpoint.uri",
+)
 _STRIMZI_REJECTED = (
     "oauth.refresh.token",
     "oauth.refresh.token.location",
@@ -174,6 +186,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
         ConfigError: no token source is set, or a setting that the source requires is missing.
     """
     handler = login_handler(values)
+    _warn_unused(options)
     extensions = _extensions(values, options)
     token = _static_token(values, options)
     if token is not None:
@@ -187,6 +200,14 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
             hint=f"Set {values.name(_URL)} to the issuer's URL, or to file:///path of a token.",
         )
     return _from_issuer(values, options, url, extensions)
+
+
+def _warn_unused(options: JaasOptions) -> None:
+    """Warn about Strimzi's options that have no effect, such as the number of HTTP retries."""
+    prefixes = (_STRIMZI_EXTENSION, f"{_STRIMZI}ssl.")
+    for name in sorted(options.options.keys() - set(_STRIMZI_USED)):
+        if name.startswith(_STRIMZI) and not name.startswith(prefixes):
+            warn_once(_LOG, "Option %s is not supported and has no effect", options.name(name))
 
 
 def _static_token(values: SecurityValues, options: JaasOptions) -> Secret | None:
@@ -219,14 +240,22 @@ def _from_issuer(
         scope=values.text("sasl.oauthbearer.scope")
         or options.text("scope")
         or options.text("oauth.scope"),
+        audience=options.text("oauth.audience"),
         extensions=extensions,
         header_urlencode=values.flag("sasl.oauthbearer.header.urlencode"),
-        connect_timeout_ms=values.number("sasl.login.connect.timeout.ms") or _TIMEOUT_MS,
-        read_timeout_ms=values.number("sasl.login.read.timeout.ms") or _TIMEOUT_MS,
+        connect_timeout_ms=_timeout_ms(values, options, "connect"),
+        read_timeout_ms=_timeout_ms(values, options, "read"),
         retry_backoff_ms=values.number("sasl.login.retry.backoff.ms") or 0,
         retry_backoff_max_ms=values.number("sasl.login.retry.backoff.max.ms") or 0,
         tls=issuer_tls(values, options),
     )
+
+
+def _timeout_ms(values: SecurityValues, options: JaasOptions, action: str) -> int:
+    """Return a timeout of the issuer, from Java's option in ms or Strimzi's option in seconds."""
+    strimzi = f"{_STRIMZI}{action}.timeout.seconds"
+    seconds = _number(options, strimzi, options.text(strimzi) or "0")
+    return values.number(f"sasl.login.{action}.timeout.ms") or int(seconds * 1000) or _TIMEOUT_MS
 
 
 def _check_url(url: str, option: str) -> None:
@@ -282,7 +311,7 @@ def _extensions(
     Raises:
         ConfigError: the name or the value of an extension cannot be sent.
     """
-    extensions = options.with_prefix(_EXTENSION)
+    extensions = options.with_prefix(_EXTENSION) | options.with_prefix(_STRIMZI_EXTENSION)
     option = "sasl.oauthbearer.extensions"
     for pair in filter(None, (values.text(option) or "").split(",")):
         name, _, value = pair.partition("=")

@@ -63,6 +63,8 @@ _MODULE_OPTIONS: Mapping[LoginModule, frozenset[str]] = {
     ),
 }
 """The options of each login module: those that have an effect, and Java's other options."""
+_OTHER_PREFIXES = ("extension_", "oauth.", "ssl.", "unsecuredLogin")
+"""Prefixes of options of OAUTHBEARER, which are no typos of the others."""
 _LOG = logging.getLogger(__name__)
 _SECRET_OPTIONS = frozenset({"password", "clientSecret"})
 _PUBLIC_ENDINGS = (".location", ".type")
@@ -172,6 +174,7 @@ def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, 
     resembled = {
         _SYNONYMS.get(name.lower()) or nearest(name, known, _TYPO_SIMILARITY)
         for name in own_options.keys() - known
+        if not name.startswith(_OTHER_PREFIXES)
     }
     return tuple(sorted(name for name in known & resembled if name not in own_options))
 

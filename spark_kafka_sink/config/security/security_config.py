@@ -127,6 +127,8 @@ class ClientCredentialsLogin:
     client_id: Secret
     client_secret: Secret
     scope: str | None = None
+    audience: str | None = None
+    """Audience of the requested token, which some issuers require; set by Strimzi's option."""
     extensions: tuple[tuple[str, str], ...] = ()
     header_urlencode: bool = False
     """True to URL-encode id and secret for HTTP basic authentication (RFC 6749, 2.3.1)."""

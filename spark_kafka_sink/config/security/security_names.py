@@ -69,7 +69,19 @@ IGNORED_LIBRDKAFKA_SECURITY_KEYS = frozenset(
 which OpenSSL's defaults are safe.
 """
 
-IGNORED_SECURITY_KEYS = IGNORED_JAVA_SECURITY_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS
+IGNORED_BROKER_SECURITY_KEYS = names_in(
+    """
+    connections.max.reauth.ms principal.builder.class sasl.enabled.mechanisms
+    sasl.kerberos.principal.to.local.rules sasl.mechanism.inter.broker.protocol
+    sasl.server.callback.handler.class sasl.server.max.receive.size security.inter.broker.protocol
+    ssl.allow.dn.changes ssl.allow.san.changes ssl.client.auth ssl.principal.mapping.rules
+    """
+)
+"""Options of brokers, which published client files contain."""
+
+IGNORED_SECURITY_KEYS = (
+    IGNORED_JAVA_SECURITY_KEYS | IGNORED_LIBRDKAFKA_SECURITY_KEYS | IGNORED_BROKER_SECURITY_KEYS
+)
 
 _C_ONLY = "it requires a pointer or callback of a C program"
 _ENGINE = "keys in an OpenSSL engine or provider are not supported; use PEM, PKCS12 or JKS"

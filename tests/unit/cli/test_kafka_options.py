@@ -6,9 +6,23 @@ import pytest
 
 from spark_kafka_sink.cli.kafka_options import write_options
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES
+from spark_kafka_sink.config.schema_registry import REGISTRY_ALIASES, REGISTRY_NAMES
+from spark_kafka_sink.config.sink_config import ProducerConfig
 
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required password="a=b";'
+FOREIGN = {
+    "ssl.client.auth": "required",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "offset.storage.topic": "x",
+    "listeners": "PLAINTEXT://:9092",
+    "instance": "x",
+    "axual.tenant": "x",
+    "plugin.path": "/x",
+    "producer.acks": "all",
+    "//": "a comment",
+    "[default]": "",
+}
+"""Options of brokers, Connect, tools and vendors in files that clients share."""
 
 
 def failure(config: Path | None, *arguments: str) -> str:
@@ -51,12 +65,37 @@ def test_registry_in_a_properties_file_is_ignored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "java.config"
-    names = sorted(REGISTRY_NAMES)
+    names = sorted(REGISTRY_NAMES | REGISTRY_ALIASES.keys())
     file.write_text("".join(f"{name}=x\n" for name in names) + "acks=all\n")
     assert write_options(file, []) == {"kafka.acks": "all"}
     assert [record.getMessage().split()[1] for record in caplog.records] == names
     with_registry = write_options(file, [], allow_sink_options=True)
     assert {*names} <= with_registry.keys()
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_options_of_other_programs_in_a_file(
+    tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"{name}={FOREIGN[name]}\nbootstrap.servers=h:1\n")
+    for allow_sink_options in (False, True):
+        options = write_options(file, [], allow_sink_options=allow_sink_options)
+        assert ProducerConfig.parse(options).bootstrap_servers == ("h:1",)
+    assert "no effect" in caplog.text
+
+
+def test_typo_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("securty.protocol=SSL\n")
+    assert "Did you mean security.protocol?" in failure(file)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_byte_order_mark(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("client.id=\u00e9\n", encoding=encoding)
+    assert write_options(file, []) == {"kafka.client.id": "\u00e9"}
 
 
 @pytest.mark.parametrize("text", ["topic=sentinel", "=sentinel", "kafka.sentinel"])

@@ -253,12 +253,12 @@ class TokenEndpoint:
             TooLargeError: the response is too large.
         """
         login = self._login
-        scope = {} if login.scope is None else {"scope": login.scope}
+        optional = {"scope": login.scope, "audience": login.audience}
         with Session() as session:
             prepare(session, login)
             response = session.post(
                 login.token_endpoint_url,
-                data={"grant_type": "client_credentials", **scope},
+                data={"grant_type": "client_credentials", **optional},  # None is not sent.
                 headers={"Accept": "application/json"},
                 auth=self._basic_auth(),
                 timeout=(login.connect_timeout_ms / 1_000, login.read_timeout_ms / 1_000),

@@ -107,10 +107,12 @@ def test_issuer_by_librdkafka_options() -> None:
     )
 
 
-def test_issuer_by_strimzi_options() -> None:
+def test_issuer_by_strimzi_options(caplog: pytest.LogCaptureFixture) -> None:
     parsed = login(
         {HANDLER: "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler"},
         'oauth.client.id="me" oauth.client.secret="sentinel" oauth.scope="s" '
+        'oauth.audience="kafka" oauth.sasl.extension.key="v" oauth.http.retries="3" '
+        'oauth.connect.timeout.seconds="5" oauth.read.timeout.seconds="1.5" '
         'oauth.token.endpoint.uri="https://issuer/token" '
         'oauth.ssl.truststore.location="/ca.p12" oauth.ssl.truststore.type="PKCS12" '
         'oauth.ssl.truststore.password="sentinel"',
@@ -120,6 +122,10 @@ def test_issuer_by_strimzi_options() -> None:
         client_id=Secret("me", f"oauth.client.id in {JAAS}"),
         client_secret=Secret("sentinel", f"oauth.client.secret in {JAAS}"),
         scope="s",
+        audience="kafka",
+        extensions=(("key", "v"),),
+        connect_timeout_ms=5000,
+        read_timeout_ms=1500,
         tls=TlsConfig(
             truststore=TrustStore(
                 type=StoreType.PKCS12,
@@ -128,6 +134,10 @@ def test_issuer_by_strimzi_options() -> None:
             )
         ),
     )
+    unused = f"oauth.http.retries in {JAAS}"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Option {unused} is not supported and has no effect"
+    ]
 
 
 def test_issuer_retry_options() -> None:

@@ -74,11 +74,12 @@ def failure(login: ClientCredentialsLogin, waits: FakeSleep | None = None) -> st
 
 def test_request_has_the_form_of_rfc_6749() -> None:
     with ScriptedIssuer(always(granted("opaque", expires_in=300))) as issuer:
-        token = source(client_login(issuer.url, scope="kafka write")).fetch()
+        token = source(client_login(issuer.url, scope="kafka write", audience="brokers")).fetch()
     (request,) = issuer.requests
     assert parse_qs(request.body) == {
         "grant_type": ["client_credentials"],
         "scope": ["kafka write"],
+        "audience": ["brokers"],
     }
     kind, _, encoded = request.headers["Authorization"].partition(" ")
     assert kind == "Basic"
