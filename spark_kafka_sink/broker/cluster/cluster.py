@@ -149,7 +149,7 @@ class Cluster:
         except TopicError as error:
             is_storage = error.code is ErrorCode.kafka_storage_error
             raise ConfigError(
-                f"the topic {new.name!r} cannot be created: {error.message}",
+                f"the topic {new.name!r} cannot be created: {error.message.removesuffix('.')}",
                 hint=None if is_storage else _INVALID_TOPIC_HINT,
             ) from error
 

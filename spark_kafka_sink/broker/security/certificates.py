@@ -42,11 +42,21 @@ _VERIFY = {
 
 
 class PemFiles:
-    """A folder for PEM files that only its owner can read. It is deleted with this object."""
+    """A folder for PEM files that only its owner can read. It is deleted with this object.
+
+    Raises:
+        ConfigError: no temporary directory is writable.
+    """
 
     def __init__(self) -> None:
         self._pairs = count()
-        self._folder = Path(tempfile.mkdtemp(prefix="kafkaprod-broker-"))
+        try:
+            self._folder = Path(tempfile.mkdtemp(prefix="kafkaprod-broker-"))
+        except OSError as error:
+            raise ConfigError(
+                f"the broker's certificates cannot be written: {error.strerror}",
+                hint="Set TMPDIR to a directory that is writable.",
+            ) from error
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     def write(self, name: str, text: str) -> Path:

@@ -48,6 +48,15 @@ suspended.
 """
 
 
+def thread_start_error(name: str, error: RuntimeError) -> DeliveryError:
+    """Return the error for a thread that the system does not start."""
+    return DeliveryError(
+        f"the {name} thread cannot start: {error}",
+        hint="Raise the limit of processes and threads (ulimit -u, or the container's pids limit) "
+        "or of the address space (spark.executor.pyspark.memory).",
+    )
+
+
 class Loop(Protocol):
     """The loop that the client's thread runs while a task is attached."""
 
@@ -166,14 +175,18 @@ class Client:
         """Make the sender thread run `loop`; the first call starts the thread.
 
         Raises:
-            DeliveryError: the thread has died, or the client is closed.
+            DeliveryError: the thread has died or cannot start, or the client is closed.
         """
         self.check_process()
         if not self._switch(loop):
             raise DeliveryError(_DEAD, hint=_DEAD_HINT)
         if self._thread is None:
-            self._thread = Thread(target=self._run, name="kafkaprod-sender", daemon=True)
-            self._thread.start()
+            thread = Thread(target=self._run, name="kafkaprod-sender", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise thread_start_error("sender", error) from error
+            self._thread = thread
 
     def detach(self) -> None:
         """Detach the loop, and wait until its current iteration is complete."""

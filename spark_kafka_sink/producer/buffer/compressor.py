@@ -7,6 +7,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_kafka_sink.kafka.client.client import thread_start_error
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -61,9 +63,18 @@ class Compressor:
         """The codec thread; it sets this attribute when it starts."""
 
     def submit(self, batch: ProducerBatch) -> None:
-        """Queue a batch for compression; the caller must hold the accumulator's lock."""
+        """Queue a batch for compression; the caller must hold the accumulator's lock.
+
+        Raises:
+            DeliveryError: the codec thread cannot start.
+        """
         self._pending.append(batch)
-        self._executor.submit(self._compress, batch)
+        try:
+            self._executor.submit(self._compress, batch)
+        except RuntimeError as error:
+            if self._thread is not None:
+                raise
+            raise thread_start_error("codec", error) from error
 
     def take_results(self) -> list[CompressionResult]:
         """Return the results since the last call; sender thread only.

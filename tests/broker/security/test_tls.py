@@ -2,14 +2,17 @@
 
 import socket
 import ssl
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.common.errors import ConfigError
 from tests.broker.security.clients import WRITERS, Login, NotDeliveredError, Writer
 from tools.support.raw_client import RawClient, batch, produce
 
@@ -194,3 +197,9 @@ class TestClientCertificates:
     def test_requested_certificate_is_optional(self, write: Writer) -> None:
         with EmbeddedBroker(topics={"t": 1}, tls=True, client_certificates="requested") as broker:
             write(broker, Login(ca_file=broker.ca_file), "t", b"x")
+
+
+def test_no_temporary_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(ConfigError, match=r"certificates cannot be written.*Set TMPDIR"):
+        EmbeddedBroker(tls=True).start()

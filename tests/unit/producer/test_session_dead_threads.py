@@ -62,6 +62,11 @@ def refused(*_: object) -> NoReturn:
     raise ConnectionRefusedError(111, "Connection refused")
 
 
+def no_thread(_: Thread) -> NoReturn:
+    """Fail like a system whose limit of processes is reached."""
+    raise RuntimeError("can't start new thread")
+
+
 @contextmanager
 def running_session(
     settings: SessionSettings | None = None, **options: object
@@ -391,3 +396,12 @@ def _await_death(client: Client) -> None:
     assert thread is not None
     thread.join(SOON)
     assert not thread.is_alive()
+
+
+def test_sender_thread_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Thread, "start", no_thread)
+    client = Client(config(linger_ms=0), connect=refused)
+    with pytest.raises(DeliveryError, match="the sender thread cannot start") as caught:
+        ProducerSession(client)
+    assert "ulimit -u" in str(caught.value)
+    client.close()

@@ -1,9 +1,11 @@
 """The compressor: closed batches in; payload and time, or an error, out."""
 
 from collections.abc import Iterator
+from threading import Thread
 
 import pytest
 
+from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.compression import decompress
@@ -67,4 +69,15 @@ def test_close_waits_for_running_compression(threaded: Compressor) -> None:
     threaded.close()
     assert len(threaded.take_results()) <= 1
     with pytest.raises(RuntimeError):
+        threaded.submit(batch())
+
+
+def test_thread_that_the_system_does_not_start(
+    threaded: Compressor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(Thread, "start", no_thread)
+    with pytest.raises(DeliveryError, match="the codec thread cannot start"):
         threaded.submit(batch())
