@@ -6,6 +6,7 @@ Confluent's client reads the records. The registry runs in-process: `tests.suppo
 import json
 import pickle
 from contextlib import nullcontext
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 from uuid import UUID, uuid4
@@ -54,56 +55,69 @@ JSON_SCHEMA = {
 }
 
 
-def write(
-    broker: EmbeddedBroker,
-    registry: SmallRegistry,
-    schema: StructType = ORDER,
-    rows: list[dict[str, Any]] = ROWS,
-    /,
-    **options: str,
-) -> None:
-    write_rows(broker, schema, rows, **{**AVRO, "schema.registry.url": registry.url, **options})
+@dataclass(frozen=True)
+class RegistrySink:
+    """Writes to the topic `events` with a schema of the registry."""
 
+    broker: EmbeddedBroker
+    registry: SmallRegistry
 
-def values(broker: EmbeddedBroker) -> list[bytes]:
-    return [record.value or b"" for record in broker.records("events")]
+    @property
+    def options(self) -> dict[str, str]:
+        servers = self.broker.bootstrap_servers
+        base = {"kafka.bootstrap.servers": servers, "topic": "events", "preflight": "off"}
+        return {**base, "schema.registry.url": self.registry.url, **AVRO}
 
+    def write(
+        self, schema: StructType = ORDER, rows: list[dict[str, Any]] = ROWS, /, **options: str
+    ) -> None:
+        defaults = {**AVRO, "schema.registry.url": self.registry.url}
+        write_rows(self.broker, schema, rows, **{**defaults, **options})
 
-def decoded(broker: EmbeddedBroker, registry: SmallRegistry) -> list[Any]:
-    reader = AvroDeserializer(
-        SchemaRegistryClient({"url": registry.url}),
-        conf={"schema.id.deserializer": dual_schema_id_deserializer},
-    )
-    return [
-        reader(
-            record.value, SerializationContext("events", MessageField.VALUE, list(record.headers))
+    def values(self) -> list[bytes]:
+        return [record.value or b"" for record in self.broker.records("events")]
+
+    def decoded(self) -> list[Any]:
+        reader = AvroDeserializer(
+            SchemaRegistryClient({"url": self.registry.url}),
+            conf={"schema.id.deserializer": dual_schema_id_deserializer},
         )
-        for record in broker.records("events")
-    ]
+        return [
+            reader(
+                record.value,
+                SerializationContext("events", MessageField.VALUE, list(record.headers)),
+            )
+            for record in self.broker.records("events")
+        ]
+
+    def error_of(self, **options: str) -> str:
+        with pytest.raises(SchemaRegistryError) as caught:
+            self.write(**options)
+        assert self.broker.records("events") == []
+        return str(caught.value)
 
 
-def error_of(broker: EmbeddedBroker, registry: SmallRegistry, **options: str) -> str:
-    with pytest.raises(SchemaRegistryError) as caught:
-        write(broker, registry, **options)
-    assert broker.records("events") == []
-    return str(caught.value)
+@pytest.fixture
+def sink(broker: EmbeddedBroker, registry: SmallRegistry) -> RegistrySink:
+    return RegistrySink(broker, registry)
 
 
-def test_schema_is_registered_once_and_its_id_precedes_payloads(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
-    write(broker, registry)
-    assert list(registry.subjects) == ["events-value"]
-    assert [value[:5] for value in values(broker)] == [b"\0\0\0\0\1"] * 2
-    assert decoded(broker, registry) == ROWS
-    posts = [request for request in registry.requests if request.startswith("POST")]
+def test_schema_is_registered_once_and_its_id_precedes_payloads(sink: RegistrySink) -> None:
+    sink.write()
+    assert list(sink.registry.subjects) == ["events-value"]
+    assert [value[:5] for value in sink.values()] == [b"\0\0\0\0\1"] * 2
+    assert sink.decoded() == ROWS
+    posts = [request for request in sink.registry.requests if request.startswith("POST")]
     assert posts == ["POST /subjects/events-value/versions"]
 
 
-def test_keys_have_their_own_subject(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
-    write(broker, registry, **{"key.format": "avro-confluent", "key.fields": "id"})
-    assert sorted(registry.subjects) == ["events-key", "events-value"]
-    assert [json.loads(schema["schema"])["name"] for schema in registry.schemas] == ["Key", "Value"]
+def test_keys_have_their_own_subject(sink: RegistrySink) -> None:
+    sink.write(**{"key.format": "avro-confluent", "key.fields": "id"})
+    assert sorted(sink.registry.subjects) == ["events-key", "events-value"]
+    assert [json.loads(schema["schema"])["name"] for schema in sink.registry.schemas] == [
+        "Key",
+        "Value",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -114,11 +128,11 @@ def test_keys_have_their_own_subject(broker: EmbeddedBroker, registry: SmallRegi
     ],
 )
 def test_subjects_contain_the_full_name_of_the_record(
-    broker: EmbeddedBroker, registry: SmallRegistry, strategy: str, subject: str
+    sink: RegistrySink, strategy: str, subject: str
 ) -> None:
     names = {"value.schema.name": "Order", "value.schema.namespace": "com.example"}
-    write(broker, registry, **names, **{"value.subject.name.strategy": strategy})
-    assert list(registry.subjects) == [subject]
+    sink.write(**names, **{"value.subject.name.strategy": strategy})
+    assert list(sink.registry.subjects) == [subject]
 
 
 @pytest.mark.parametrize("strategy", ["RecordNameStrategy", "TopicRecordNameStrategy"])
@@ -132,80 +146,72 @@ def test_subjects_contain_the_full_name_of_the_record(
     ],
 )
 def test_subjects_named_after_records_need_a_record(
-    broker: EmbeddedBroker, registry: SmallRegistry, strategy: str, options: dict[str, str]
+    sink: RegistrySink, strategy: str, options: dict[str, str]
 ) -> None:
     """Java's serializers raise an error, too."""
     with pytest.raises(ConfigError, match="the schema of the value is not a record with a name"):
-        write(broker, registry, **options, **{"value.subject.name.strategy": strategy})
-    assert not registry.subjects
+        sink.write(**options, **{"value.subject.name.strategy": strategy})
+    assert not sink.registry.subjects
     named = {"value.schema": ORDER_RECORD, "value.subject.name.strategy": strategy}
-    write(broker, registry, **named)
-    assert [subject.rpartition("-")[2] for subject in registry.subjects] == ["Order"]
+    sink.write(**named)
+    assert [subject.rpartition("-")[2] for subject in sink.registry.subjects] == ["Order"]
 
 
-def test_row_that_fits_no_alternative(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_row_that_fits_no_alternative(sink: RegistrySink) -> None:
     alternatives = [{"properties": {"id": {"const": name}}} for name in ("x", "y")]
     schema = {"value.format": "json-confluent", "value.schema": json.dumps({"oneOf": alternatives})}
     with pytest.raises(ColumnError, match=r"^the value fits none of the alternatives"):
-        write(broker, registry, **schema)
+        sink.write(**schema)
 
 
-def test_topic_column_requires_record_name_strategy(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
+def test_topic_column_requires_record_name_strategy(sink: RegistrySink) -> None:
     schema = StructType([*ORDER.fields, StructField("topic", StringType())])
-    options = {"schema.registry.url": registry.url, **AVRO, "value.fields": "id,price"}
+    options = {"schema.registry.url": sink.registry.url, **AVRO, "value.fields": "id,price"}
     source = KafkaProdDataSource(
-        {"kafka.bootstrap.servers": broker.bootstrap_servers, "preflight": "off", **options}
+        {"kafka.bootstrap.servers": sink.broker.bootstrap_servers, "preflight": "off", **options}
     )
     with pytest.raises(ConfigError, match="RecordNameStrategy"):
         source.writer(schema, overwrite=False)
 
 
-def test_guid_header(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_guid_header(sink: RegistrySink) -> None:
     rows: list[dict[str, Any]] = [{"id": name, "price": 1.0} for name in "ab"]
     header = {"value.schema.id.serializer": "HeaderSchemaIdSerializer"}
-    write(broker, registry, ORDER, rows, **header)
+    sink.write(ORDER, rows, **header)
     expected = [("__value_schema_id", b"\x01" + UUID(guid_of(1)).bytes)]
-    assert [record.headers for record in broker.records("events")] == [expected] * 2
-    assert decoded(broker, registry) == rows
-    registry.guids = False
+    assert [record.headers for record in sink.broker.records("events")] == [expected] * 2
+    assert sink.decoded() == rows
+    sink.registry.guids = False
     with pytest.raises(SchemaRegistryError, match="no GUID"):
-        write(broker, registry, **header)
+        sink.write(**header)
 
 
-def test_new_nullable_column_evolves_the_schema(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
-    write(broker, registry)
+def test_new_nullable_column_evolves_the_schema(sink: RegistrySink) -> None:
+    sink.write()
     wider = StructType([*ORDER.fields, StructField("tax", DoubleType())])
-    write(broker, registry, wider, [{"id": "b", "price": 2.0, "tax": 0.1}])
-    assert registry.subjects == {"events-value": [1, 2]}
-    assert values(broker)[-1][:5] == b"\0\0\0\0\2"
+    sink.write(wider, [{"id": "b", "price": 2.0, "tax": 0.1}])
+    assert sink.registry.subjects == {"events-value": [1, 2]}
+    assert sink.values()[-1][:5] == b"\0\0\0\0\2"
 
 
 @pytest.mark.parametrize("dry_run", ["false", "true"])
-def test_incompatible_schema_fails_before_any_task(
-    broker: EmbeddedBroker, registry: SmallRegistry, dry_run: str
-) -> None:
-    registry.put("events-value", json.dumps({"type": "record", "name": "Value", "fields": []}))
+def test_incompatible_schema_fails_before_any_task(sink: RegistrySink, dry_run: str) -> None:
+    sink.registry.put("events-value", json.dumps({"type": "record", "name": "Value", "fields": []}))
     with pytest.raises(SchemaRegistryError) as caught:
-        write(broker, registry, NOT_NULL, [{"id": "a"}], dryRun=dry_run)
+        sink.write(NOT_NULL, [{"id": "a"}], dryRun=dry_run)
     assert "events-value" in str(caught.value)
     assert "nullable" in (caught.value.hint or "")
     assert "The field 'id' at path '/fields/0'" in str(caught.value)
-    assert registry.subjects == {"events-value": [1]}
+    assert sink.registry.subjects == {"events-value": [1]}
 
 
-def test_dry_run_registers_nothing(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
-    write(broker, registry, dryRun="true")
-    assert registry.subjects == {}
-    assert registry.requests == ["POST /compatibility/subjects/events-value/versions/latest"]
+def test_dry_run_registers_nothing(sink: RegistrySink) -> None:
+    sink.write(dryRun="true")
+    assert sink.registry.subjects == {}
+    assert sink.registry.requests == ["POST /compatibility/subjects/events-value/versions/latest"]
 
 
-def test_latest_version_determines_order_and_types(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
+def test_latest_version_determines_order_and_types(sink: RegistrySink) -> None:
     schema = {
         "type": "record",
         "name": "Order",
@@ -215,51 +221,49 @@ def test_latest_version_determines_order_and_types(
             {"name": "source", "type": "string", "default": "web"},
         ],
     }
-    registry.put("events-value", json.dumps(schema))
-    write(broker, registry, **LATEST)
-    assert decoded(broker, registry) == [{**row, "source": "web"} for row in ROWS]
-    assert not any("POST" in request for request in registry.requests[:1])
+    sink.registry.put("events-value", json.dumps(schema))
+    sink.write(**LATEST)
+    assert sink.decoded() == [{**row, "source": "web"} for row in ROWS]
+    assert not any("POST" in request for request in sink.registry.requests[:1])
 
 
-def test_schema_id(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
-    registry.put("other", '"string"')
-    number = registry.put("events-value", RECORD)
-    write(broker, registry, **{"auto.register.schemas": "false", "use.schema.id": str(number)})
-    assert [value[:5] for value in values(broker)] == [b"\0\0\0\0\2"] * 2
+def test_schema_id(sink: RegistrySink) -> None:
+    sink.registry.put("other", '"string"')
+    number = sink.registry.put("events-value", RECORD)
+    sink.write(**{"auto.register.schemas": "false", "use.schema.id": str(number)})
+    assert [value[:5] for value in sink.values()] == [b"\0\0\0\0\2"] * 2
 
 
-def test_without_auto_registration(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_without_auto_registration(sink: RegistrySink) -> None:
     off = {"auto.register.schemas": "false"}
-    assert "40401" in error_of(broker, registry, **off)
-    write(broker, registry, **{"value.schema": RECORD})
-    write(broker, registry, **{"value.schema": RECORD}, **off)
-    assert registry.subjects == {"events-value": [1]}
+    assert "40401" in sink.error_of(**off)
+    sink.write(**{"value.schema": RECORD})
+    sink.write(**{"value.schema": RECORD}, **off)
+    assert sink.registry.subjects == {"events-value": [1]}
 
 
-def test_invalid_null_is_a_dead_letter_as_json(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
+def test_invalid_null_is_a_dead_letter_as_json(sink: RegistrySink) -> None:
     strict = RECORD.replace('["null", "string"]', '"string"')
-    registry.put("events-value", strict)
+    sink.registry.put("events-value", strict)
     with pytest.raises(ColumnError, match="row 1"):
-        write(broker, registry, **LATEST)
+        sink.write(**LATEST)
     letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
     rows: list[dict[str, Any]] = [*ROWS, {"id": None, "price": 7.5}]
-    write(broker, registry, ORDER, rows, **LATEST, **letters)
-    assert decoded(broker, registry) == ROWS[:1]
-    assert [record.value for record in broker.records("dead")] == [b"{}", b'{"price":7.5}']
-    message = dict(broker.records("dead")[1].headers)["__connect.errors.exception.message"]
+    sink.write(ORDER, rows, **LATEST, **letters)
+    assert sink.decoded() == ROWS[:1]
+    assert [record.value for record in sink.broker.records("dead")] == [b"{}", b'{"price":7.5}']
+    message = dict(sink.broker.records("dead")[1].headers)["__connect.errors.exception.message"]
     assert b"the field `id` of the value" in (message or b"")
 
 
-def test_references_are_resolved(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
-    registry.put("money", json.dumps({"type": "fixed", "name": "com.x.Unused", "size": 4}))
+def test_references_are_resolved(sink: RegistrySink) -> None:
+    sink.registry.put("money", json.dumps({"type": "fixed", "name": "com.x.Unused", "size": 4}))
     inner = {
         "type": "record",
         "name": "com.x.Name",
         "fields": [{"name": "first", "type": ["null", "string"]}],
     }
-    registry.put("name", json.dumps(inner))
+    sink.registry.put("name", json.dumps(inner))
     outer = {
         "type": "record",
         "name": "Value",
@@ -267,52 +271,49 @@ def test_references_are_resolved(broker: EmbeddedBroker, registry: SmallRegistry
         "fields": [{"name": "name", "type": ["null", "Name"]}],
     }
     reference = {"name": "com.x.Name", "subject": "name", "version": 1}
-    registry.put("events-value", json.dumps(outer), references=[reference])
+    sink.registry.put("events-value", json.dumps(outer), references=[reference])
     nested = StructType([StructField("name", StructType([StructField("first", StringType())]))])
     rows: list[dict[str, Any]] = [{"name": {"first": "Ada"}}, {"name": None}]
-    write(broker, registry, nested, rows, **LATEST)
-    assert [value[5:] for value in values(broker)] == [b"\x02\x02\x06Ada", b"\x00"]
-    registry.put("other", json.dumps(outer | {"name": "Other"}), references=[reference])
+    sink.write(nested, rows, **LATEST)
+    assert [value[5:] for value in sink.values()] == [b"\x02\x02\x06Ada", b"\x00"]
+    sink.registry.put("other", json.dumps(outer | {"name": "Other"}), references=[reference])
     events = ["com.x.Value", "com.x.Other"]
     union = [
         {"name": name, "subject": subject, "version": 1}
         for name, subject in zip(events, ("events-value", "other"), strict=True)
     ]
-    registry.put("events-value", json.dumps(events), references=union)
+    sink.registry.put("events-value", json.dumps(events), references=union)
     chosen = {"value.schema.name": "Other"}
-    write(broker, registry, nested, rows, **LATEST, **chosen)
-    assert [value[5:] for value in values(broker)][2:] == [b"\x02\x02\x02\x06Ada", b"\x02\x00"]
-    servers = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "events"}
-    options = servers | AVRO | LATEST | chosen | {"schema.registry.url": registry.url}
-    assert [record.value for record in broker.records("events", options=options)] == rows * 2
+    sink.write(nested, rows, **LATEST, **chosen)
+    assert [value[5:] for value in sink.values()][2:] == [b"\x02\x02\x02\x06Ada", b"\x02\x00"]
+    options = sink.options | LATEST | chosen
+    assert [record.value for record in sink.broker.records("events", options=options)] == rows * 2
 
 
-def test_references_of_a_json_schema_are_resolved(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
+def test_references_of_a_json_schema_are_resolved(sink: RegistrySink) -> None:
     first = {"$id": "http://x/first", "definitions": {"T": {"enum": ["Ada"]}}}
-    registry.put("first", json.dumps(first), "JSON")
+    sink.registry.put("first", json.dumps(first), "JSON")
     name = {"properties": {"first": {"$ref": "first.json#/definitions/T"}}, "required": ["first"]}
     inner = {"name": "first.json", "subject": "first", "version": 1}
-    registry.put("name", json.dumps(name), "JSON", references=[inner])
+    sink.registry.put("name", json.dumps(name), "JSON", references=[inner])
     reference = {"name": "http://x/name.json", "subject": "name", "version": 1}
     outer = {"properties": {"name": {"$ref": "http://x/name.json"}}}
-    registry.put("events-value", json.dumps(outer), "JSON", references=[reference])
+    sink.registry.put("events-value", json.dumps(outer), "JSON", references=[reference])
     nested = StructType([StructField("name", StructType([StructField("first", StringType())]))])
     json_latest = {**LATEST, "value.format": "json-confluent"}
-    write(broker, registry, nested, [{"name": {"first": "Ada"}}], **json_latest)
-    assert [value[5:] for value in values(broker)] == [b'{"name":{"first":"Ada"}}']
+    sink.write(nested, [{"name": {"first": "Ada"}}], **json_latest)
+    assert [value[5:] for value in sink.values()] == [b'{"name":{"first":"Ada"}}']
     with pytest.raises(ColumnError, match=r"`name.first` of the value is not in the schema's"):
-        write(broker, registry, nested, [{"name": {"first": "Bob"}}], **json_latest)
+        sink.write(nested, [{"name": {"first": "Bob"}}], **json_latest)
     # The reference `first.json` of another schema is another document.
-    registry.put("last", json.dumps({"definitions": {"T": {"enum": ["Lovelace"]}}}), "JSON")
+    sink.registry.put("last", json.dumps({"definitions": {"T": {"enum": ["Lovelace"]}}}), "JSON")
     other = {"properties": {"last": {"$ref": "first.json#/definitions/T"}}}
-    registry.put("other", json.dumps(other), "JSON", references=[inner | {"subject": "last"}])
+    sink.registry.put("other", json.dumps(other), "JSON", references=[inner | {"subject": "last"}])
     references = [
         reference | {"name": f"http://y/{s}.json", "subject": s} for s in ("other", "name")
     ]
     both = {"properties": {r["subject"]: {"$ref": r["name"]} for r in references}}
-    registry.put("events-value", json.dumps(both), "JSON", references=references)
+    sink.registry.put("events-value", json.dumps(both), "JSON", references=references)
     fields = [StructField("first", StringType()), StructField("last", StringType())]
     types = [
         StructField(s, StructType([f])) for s, f in zip(("name", "other"), fields, strict=True)
@@ -320,73 +321,60 @@ def test_references_of_a_json_schema_are_resolved(
     for last, fails in (("Lovelace", False), ("Ada", True)):
         row = {"name": {"first": "Ada"}, "other": {"last": last}}
         with pytest.raises(ColumnError, match=r"`other.last`") if fails else nullcontext():
-            write(broker, registry, StructType(types), [row], **json_latest)
+            sink.write(StructType(types), [row], **json_latest)
 
 
-def test_rule_sets_are_not_supported(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_rule_sets_are_not_supported(sink: RegistrySink) -> None:
     rule = {"name": "encrypt", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": "ENCRYPT"}
-    registry.rules = {"domainRules": [rule]}
-    assert "encrypt (ENCRYPT)" in error_of(broker, registry)
-    registry.put("events-value", RECORD)
-    assert "in clear" in error_of(broker, registry, **LATEST)
+    sink.registry.rules = {"domainRules": [rule]}
+    assert "encrypt (ENCRYPT)" in sink.error_of()
+    sink.registry.put("events-value", RECORD)
+    assert "in clear" in sink.error_of(**LATEST)
 
 
-def test_schema_of_another_type_is_rejected(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
-    registry.put("events-value", "{}", "JSON")
-    assert "has type JSON" in error_of(broker, registry, **LATEST)
+def test_schema_of_another_type_is_rejected(sink: RegistrySink) -> None:
+    sink.registry.put("events-value", "{}", "JSON")
+    assert "has type JSON" in sink.error_of(**LATEST)
 
 
-def test_basic_authentication(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
-    registry.authorization = BASIC
-    text = error_of(broker, registry, **{"basic.auth.user.info": "me:wrong-pw"})
+def test_basic_authentication(sink: RegistrySink) -> None:
+    sink.registry.authorization = BASIC
+    text = sink.error_of(**{"basic.auth.user.info": "me:wrong-pw"})
     assert "HTTP status 401" in text
     assert "wrong-pw" not in text
     assert "basic.auth.user.info" in text
-    write(broker, registry, **{"basic.auth.user.info": "me:pw-1"})
-    url = registry.url.replace("http://", "http://me:pw-1@")
-    write(broker, registry, **{"schema.registry.url": url})
-    registry.authorization = "Bearer token-1"
-    write(broker, registry, **{"bearer.auth.token": "token-1"})
+    sink.write(**{"basic.auth.user.info": "me:pw-1"})
+    url = sink.registry.url.replace("http://", "http://me:pw-1@")
+    sink.write(**{"schema.registry.url": url})
+    sink.registry.authorization = "Bearer token-1"
+    sink.write(**{"bearer.auth.token": "token-1"})
 
 
 def test_inherited_login(registry: SmallRegistry) -> None:
     registry.authorization = BASIC
     with EmbeddedBroker(topics={"events": 1}, sasl={"me": "pw-1"}) as broker:
-        write(
-            broker,
-            registry,
+        RegistrySink(broker, registry).write(
             **{
                 "basic.auth.credentials.source": "SASL_INHERIT",
                 "kafka.security.protocol": "SASL_PLAINTEXT",
                 "kafka.sasl.mechanism": "PLAIN",
                 "kafka.sasl.username": "me",
                 "kafka.sasl.password": "pw-1",
-            },
+            }
         )
         assert len(broker.records("events")) == 2
 
 
-def test_writer_of_tasks_contains_no_login(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
-    registry.authorization = BASIC
-    source = KafkaProdDataSource(
-        {
-            "kafka.bootstrap.servers": broker.bootstrap_servers,
-            "topic": "events",
-            "preflight": "off",
-            "schema.registry.url": registry.url,
-            "basic.auth.user.info": "me:pw-1",
-            **AVRO,
-        }
-    )
+def test_writer_of_tasks_contains_no_login(sink: RegistrySink) -> None:
+    sink.registry.authorization = BASIC
+    source = KafkaProdDataSource({**sink.options, "basic.auth.user.info": "me:pw-1"})
     assert b"pw-1" not in pickle.dumps(source.writer(ORDER, overwrite=False))
 
 
-def test_failures_are_retried(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
-    registry.faults.extend([(500, {}), (503, {"message": "later"})])
-    write(broker, registry)
-    assert decoded(broker, registry) == ROWS
+def test_failures_are_retried(sink: RegistrySink) -> None:
+    sink.registry.faults.extend([(500, {}), (503, {"message": "later"})])
+    sink.write()
+    assert sink.decoded() == ROWS
 
 
 @pytest.mark.parametrize(
@@ -400,21 +388,19 @@ def test_failures_are_retried(broker: EmbeddedBroker, registry: SmallRegistry) -
         ((422, {"error_code": 42205, "message": "READONLY"}), "Change the mode of the registry"),
     ],
 )
-def test_registry_errors_are_quoted(
-    broker: EmbeddedBroker, registry: SmallRegistry, fault: tuple[int, Any], text: str
-) -> None:
-    registry.faults.append(fault)
-    assert text in error_of(broker, registry)
+def test_registry_errors_are_quoted(sink: RegistrySink, fault: tuple[int, Any], text: str) -> None:
+    sink.registry.faults.append(fault)
+    assert text in sink.error_of()
 
 
-def test_slow_registry_times_out(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
-    registry.faults.append(0.5)
+def test_slow_registry_times_out(sink: RegistrySink) -> None:
+    sink.registry.faults.append(0.5)
     options = {"http.read.timeout.ms": "50", "max.retries": "0"}
-    assert "cannot be reached" in error_of(broker, registry, **options)
+    assert "cannot be reached" in sink.error_of(**options)
 
 
 def test_stream_registers_once_per_start(
-    broker: EmbeddedBroker, registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
+    sink: RegistrySink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts = iter([(5, 1), (5, 1), (4, 9), (6, 2), (6, 2), (6, 2)])
     monkeypatch.setattr("spark_kafka_sink.spark.write_plan.reject_continuous", lambda: None)
@@ -422,14 +408,7 @@ def test_stream_registers_once_per_start(
         "spark_kafka_sink.spark.write_plan.latest_query_start", lambda: next(starts)
     )
     spec_completion._CACHED_ROLES.clear()
-    options = {
-        "kafka.bootstrap.servers": broker.bootstrap_servers,
-        "topic": "events",
-        "preflight": "off",
-        "schema.registry.url": registry.url,
-        "checkpointLocation": "/nowhere",
-        **AVRO,
-    }
+    options = {**sink.options, "checkpointLocation": "/nowhere"}
     for registered in (
         1,
         1,
@@ -438,30 +417,24 @@ def test_stream_registers_once_per_start(
         2,
     ):  # the fourth start is later, as after a restart of the stream
         KafkaProdDataSource(options).streamWriter(ORDER, overwrite=False)
-        posts = [request for request in registry.requests if request.startswith("POST")]
+        posts = [request for request in sink.registry.requests if request.startswith("POST")]
         assert len(posts) == registered
     wider = StructType([*ORDER.fields, StructField("n", LongType())])
     KafkaProdDataSource(options).streamWriter(wider, overwrite=False)
-    assert registry.subjects == {"events-value": [1, 2]}
+    assert sink.registry.subjects == {"events-value": [1, 2]}
 
 
 def test_run_of_a_query_registers_once_but_never_writes_with_the_specs_of_a_dry_run(
-    broker: EmbeddedBroker, registry: SmallRegistry
+    sink: RegistrySink,
 ) -> None:
     """A foreachBatch function can try a micro-batch before it writes it, to several topics."""
-    options = {
-        "kafka.bootstrap.servers": broker.bootstrap_servers,
-        "preflight": "off",
-        "schema.registry.url": registry.url,
-        **AVRO,
-    }
     run, prefixes = str(uuid4()), []
     for topic, dry_run in [*product(("events", "others"), ("true", "false"))] * 2:
-        settings = {**options, "topic": topic, "dryRun": dry_run}
+        settings = {**sink.options, "topic": topic, "dryRun": dry_run}
         job = plan_batch(settings, ORDER, run_id=run)
         assert job.task.roles.value_spec is not None
         prefixes.append(job.task.roles.value_spec.framing.prefix)
-    posts = [request for request in registry.requests if request.endswith("/versions")]
+    posts = [request for request in sink.registry.requests if request.endswith("/versions")]
     assert [request for request in posts if request.startswith("POST")] == [
         "POST /subjects/events-value/versions",
         "POST /subjects/others-value/versions",
@@ -470,16 +443,14 @@ def test_run_of_a_query_registers_once_but_never_writes_with_the_specs_of_a_dry_
     assert prefixes == [unregistered, registered] * 4
 
 
-def test_no_schema_is_registered_if_another_one_fails(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
-    registry.put("events-value", json.dumps({"type": "record", "name": "Value", "fields": []}))
+def test_no_schema_is_registered_if_another_one_fails(sink: RegistrySink) -> None:
+    sink.registry.put("events-value", json.dumps({"type": "record", "name": "Value", "fields": []}))
     keys = {"key.format": "avro-confluent", "key.fields": "id"}
     with pytest.raises(SchemaRegistryError, match="'id' at path '/fields/0'"):
-        write(broker, registry, NOT_NULL, [{"id": "a"}], **keys)
+        sink.write(NOT_NULL, [{"id": "a"}], **keys)
     with pytest.raises(ColumnError, match="price"):
-        write(broker, registry, **{"topic": "other", "value.schema": TEXT_PRICE})
-    assert registry.subjects == {"events-value": [1]}
+        sink.write(**{"topic": "other", "value.schema": TEXT_PRICE})
+    assert sink.registry.subjects == {"events-value": [1]}
 
 
 def test_registry_in_memory(broker: EmbeddedBroker) -> None:
@@ -488,24 +459,24 @@ def test_registry_in_memory(broker: EmbeddedBroker) -> None:
     assert broker.records("events") == []
     for schema in (ORDER, ORDER, StructType(ORDER.fields[1:])):
         write_rows(broker, schema, ROWS[:1], **options)
-    assert [value[4] for value in values(broker)] == [1, 1, 2]
+    assert [(record.value or b"")[4] for record in broker.records("events")] == [1, 1, 2]
     write_rows(broker, ORDER, ROWS[:1], **options, **{"auto.register.schemas": "false"})
     with pytest.raises(SchemaRegistryError, match="404"):
         write_rows(broker, NOT_NULL, ROWS[:1], **options, **{"auto.register.schemas": "false"})
 
 
-def test_json_schema(broker: EmbeddedBroker, registry: SmallRegistry) -> None:
+def test_json_schema(sink: RegistrySink) -> None:
     schema_options = {"value.format": "json-confluent", "value.schema": json.dumps(JSON_SCHEMA)}
     wider = StructType([*ORDER.fields, StructField("tax", DoubleType())])
     with pytest.raises(ColumnError, match="column `tax`"):
-        write(broker, registry, wider, [{"id": "b", "price": 2.0, "tax": 0.1}], **schema_options)
-    assert registry.subjects == {}
+        sink.write(wider, [{"id": "b", "price": 2.0, "tax": 0.1}], **schema_options)
+    assert sink.registry.subjects == {}
     with pytest.raises(ColumnError, match="the field `id` of the value is null"):
-        write(broker, registry, **schema_options)
+        sink.write(**schema_options)
     letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
-    write(broker, registry, **schema_options, **letters)
-    assert [value[5:] for value in values(broker)] == [b'{"id":"a","price":1.5}']
-    assert [record.value for record in broker.records("dead")] == [b"{}"]
+    sink.write(**schema_options, **letters)
+    assert [value[5:] for value in sink.values()] == [b'{"id":"a","price":1.5}']
+    assert [record.value for record in sink.broker.records("dead")] == [b"{}"]
     latest = {"value.format": "json-confluent", **LATEST}
     with pytest.raises(ColumnError, match="field `id`"):
-        write(broker, registry, StructType(ORDER.fields[1:]), [{"price": 2.0}], **latest)
+        sink.write(StructType(ORDER.fields[1:]), [{"price": 2.0}], **latest)
