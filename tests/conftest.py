@@ -21,7 +21,7 @@ from spark_kafka_sink import EmbeddedBroker
 from tests.support.security.secured_kafka import SecuredKafka
 from tools.support.jars import OLD_KAFKA
 from tools.support.java import QUICK_JVM
-from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
+from tools.support.kafka_cluster import AnyKafka, KafkaCluster, ZooKeeperCluster
 
 ROOT = Path(__file__).parents[1]
 QUICK = ("tests/unit/", "tests/property/", "tests/golden/", "tests/tools/torture/")
@@ -189,10 +189,10 @@ def embedded_broker() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture(params=["kafka", "embedded"])
-def any_kafka(request: pytest.FixtureRequest) -> KafkaCluster | EmbeddedBroker:
+def any_kafka(request: pytest.FixtureRequest) -> AnyKafka:
     """Return a real Kafka and the embedded broker in turn."""
     name = "real_kafka" if request.param == "kafka" else "embedded_broker"
-    broker: KafkaCluster | EmbeddedBroker = request.getfixturevalue(name)
+    broker: AnyKafka = request.getfixturevalue(name)
     return broker
 
 

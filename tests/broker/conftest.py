@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.support.redis_server import RedisServer
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka
 from tools.support.raw_client import RawClient, create
 
 
@@ -24,7 +24,7 @@ def raw(kafka: EmbeddedBroker) -> Iterator[RawClient]:
 
 
 @pytest.fixture
-def any_raw(any_kafka: KafkaCluster | EmbeddedBroker) -> Iterator[RawClient]:
+def any_raw(any_kafka: AnyKafka) -> Iterator[RawClient]:
     """Yield a raw client of a real Kafka and of the embedded broker."""
     with RawClient(any_kafka.bootstrap_servers) as client:
         yield client

@@ -4,17 +4,14 @@ from collections import Counter
 
 import pytest
 
-from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import numbered, produce, rows, session
 from tools.support.admin import Admin
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka, KafkaCluster
 from tools.support.readers import by_confluent, count, ranges
-
-AnyKafka = KafkaCluster | EmbeddedBroker
 
 
 @pytest.mark.parametrize("acks", ["all", "-1", "1"])

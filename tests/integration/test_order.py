@@ -11,13 +11,12 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
 from tests.integration.support.producer_writes import produce, rows
 from tools.support.admin import Admin
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka
 from tools.support.readers import by_confluent
 
 ROWS = 3_000
@@ -45,7 +44,7 @@ def numbered(topic: str, numbers: range, kind: str, partitions: int) -> Rows:
     ids="-".join,
 )
 def test_order_of_rows_with_and_without_keys(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, partitions: int, kinds: list[str]
+    any_kafka: AnyKafka, unique_topic: str, partitions: int, kinds: list[str]
 ) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, partitions)
     step = ROWS // 20
@@ -126,10 +125,7 @@ def write_with_librdkafka(broker: str, input_rows: list[InputRow], topics: tuple
     ],
 )
 def test_same_partitions_as_librdkafka(
-    any_kafka: KafkaCluster | EmbeddedBroker,
-    unique_topic: str,
-    seed: int,
-    options: dict[str, object],
+    any_kafka: AnyKafka, unique_topic: str, seed: int, options: dict[str, object]
 ) -> None:
     broker, input_rows = any_kafka.bootstrap_servers, mixed_rows(seed)
     ours, theirs = (tuple(f"{unique_topic}-{who}-{n}" for n in COUNTS) for who in ("us", "them"))

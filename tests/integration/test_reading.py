@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from spark_kafka_sink import (
     ConfigError,
     DeliveryReport,
-    EmbeddedBroker,
     UnknownTopicError,
     read_records,
 )
@@ -22,10 +21,8 @@ from tests.integration.support.producer_writes import produce, rows
 from tests.integration.support.transactions import end, transaction
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka
 from tools.support.readers import by_confluent, in_order, ranges
-
-AnyKafka = KafkaCluster | EmbeddedBroker
 
 BAD_BYTES = b"\xff\x1b[31m"
 

@@ -12,7 +12,7 @@ from spark_kafka_sink.producer.rows import Rows
 from tests.integration.support.producer_writes import produce, rows
 from tests.support.readers import by_kafka_python, by_kcat, dump, dumped_batches, dumped_records
 from tools.support.admin import Admin
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka, KafkaCluster
 from tools.support.readers import ForeignRecord, by_confluent, by_console_consumer, in_order
 
 ROWS = 400
@@ -134,7 +134,7 @@ def test_log_contains_the_records(
 @pytest.mark.parametrize("sizes", [[1_048_480], [65_520] * 16], ids=["one", "many"])
 @pytest.mark.parametrize("codec", Codec)
 def test_incompressible_batch_is_sent_uncompressed(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, codec: Codec, sizes: list[int]
+    any_kafka: AnyKafka, unique_topic: str, codec: Codec, sizes: list[int]
 ) -> None:
     """The batch is almost as large as the broker's default for max.message.bytes."""
     servers, values = any_kafka.bootstrap_servers, [randbytes(size) for size in sizes]

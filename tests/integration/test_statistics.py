@@ -11,7 +11,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.integration.support.producer_writes import numbered, produce, session
 from tools.support.admin import Admin
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka
 
 ADDED_FIELDS = {".metrics", ".batch_cnt", ".brokers.*.throttled_ms"}
 """Fields in addition to those of librdkafka; `metrics` has the names of the Java client."""
@@ -121,7 +121,7 @@ def total(lines: list[dict[str, Any]], path: str) -> int:
 
 
 def test_same_values_as_librdkafka(
-    any_kafka: KafkaCluster | EmbeddedBroker, caplog: pytest.LogCaptureFixture, unique_topic: str
+    any_kafka: AnyKafka, caplog: pytest.LogCaptureFixture, unique_topic: str
 ) -> None:
     caplog.set_level("INFO", "spark_kafka_sink.statistics")
     names = f"{unique_topic}-mine", f"{unique_topic}-theirs"
@@ -159,9 +159,7 @@ def test_same_values_as_librdkafka(
         assert total(lines, "brokers.rtt.cnt") >= produced >= 1
 
 
-def test_timestamps_of_a_log_append_time_topic(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-) -> None:
+def test_timestamps_of_a_log_append_time_topic(any_kafka: AnyKafka, unique_topic: str) -> None:
     configs = {"message.timestamp.type": "LogAppendTime"}
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1, configs=configs)
     before = int(time.time() * 1000)
@@ -176,9 +174,7 @@ def test_timestamps_of_a_log_append_time_topic(
     assert before <= part.first_append_time <= part.last_append_time <= after
 
 
-def test_no_timestamps_of_a_create_time_topic(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-) -> None:
+def test_no_timestamps_of_a_create_time_topic(any_kafka: AnyKafka, unique_topic: str) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1)
     (part,) = produce(any_kafka.bootstrap_servers, numbered(unique_topic, 0, 5, 1)).partitions
     assert (part.first_append_time, part.leader, part.next_ack_seq) == (None, 1, 5)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from spark_kafka_sink import EmbeddedBroker
 from tools.support.admin import Admin
 from tools.support.jars import OLD_KAFKA, JarSet
 from tools.support.java import QUICK_JVM, command
@@ -135,6 +136,9 @@ class Cluster(ABC):
             else:
                 node.start()
         self.wait_ready()
+
+
+AnyKafka = Cluster | EmbeddedBroker
 
 
 def run_until_signal(cluster: Cluster) -> None:

@@ -10,7 +10,7 @@ from spark_kafka_sink.broker.topic_config import TOPIC_NAMES
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.waiting import wait_until_equal
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka, KafkaCluster
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce
 
 TOPIC = 2
@@ -194,9 +194,7 @@ def _broker_configs(client: RawClient) -> dict[str, Any]:
     return {config.name: config for config in response.results[0].configs}
 
 
-def test_broker_config_contains_listeners(
-    any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient
-) -> None:
+def test_broker_config_contains_listeners(any_kafka: AnyKafka, any_raw: RawClient) -> None:
     """kafka-python's admin client requires them."""
     configs = _broker_configs(any_raw)
     first = any_kafka.bootstrap_servers.split(",", 1)[0]

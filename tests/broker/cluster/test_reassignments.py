@@ -10,7 +10,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.waiting import wait_until
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka
 from tools.support.raw_client import TIMEOUT, RawClient, batch, fetch, offsets, produce
 
 NO_ERROR = ErrorCode.none
@@ -23,14 +23,14 @@ def three_nodes() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture(params=["kafka", "embedded"])
-def cluster(request: pytest.FixtureRequest) -> KafkaCluster | EmbeddedBroker:
+def cluster(request: pytest.FixtureRequest) -> AnyKafka:
     name = "real_kafka3" if request.param == "kafka" else "three_nodes"
-    result: KafkaCluster | EmbeddedBroker = request.getfixturevalue(name)
+    result: AnyKafka = request.getfixturevalue(name)
     return result
 
 
 @pytest.fixture
-def raw(cluster: KafkaCluster | EmbeddedBroker) -> Iterator[RawClient]:
+def raw(cluster: AnyKafka) -> Iterator[RawClient]:
     with RawClient(cluster.bootstrap_servers) as client:
         yield client
 
@@ -116,7 +116,7 @@ def test_invalid_assignments_of_new_partitions(
     ("before", "after"), [([1, 2], [3, 2]), ([1], [2]), ([1, 2, 3], [2]), ([1], [3, 1, 2])]
 )
 def test_reassigned_partition_keeps_its_records(
-    cluster: KafkaCluster | EmbeddedBroker,
+    cluster: AnyKafka,
     raw: RawClient,
     unique_topic: str,
     before: list[int],

@@ -13,7 +13,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.pace import pace
 from tests.support.waiting import retry, wait_until
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka
 from tools.support.raw_client import RawClient, batch, produce
 
 NO_ERROR = ErrorCode.none
@@ -24,7 +24,7 @@ class GroupMember:
 
     def __init__(
         self,
-        kafka: KafkaCluster | EmbeddedBroker,
+        kafka: AnyKafka,
         group: str,
         instance: str | None = None,
         session: float = 10.0,
@@ -87,7 +87,7 @@ class GroupMember:
         return group.group_state, [member.group_instance_id for member in group.members]
 
 
-def wait_for_coordinator(kafka: KafkaCluster | EmbeddedBroker) -> None:
+def wait_for_coordinator(kafka: AnyKafka) -> None:
     """Wait until the coordinator and its offsets topic are available."""
     with RawClient(kafka.bootstrap_servers) as raw:
         wait_until(
@@ -97,7 +97,7 @@ def wait_for_coordinator(kafka: KafkaCluster | EmbeddedBroker) -> None:
 
 @pytest.fixture
 def static_members(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+    any_kafka: AnyKafka, unique_topic: str
 ) -> Iterator[tuple[GroupMember, GroupMember]]:
     """Yield the static members `i` (the leader) and `j` of a stable group."""
     wait_for_coordinator(any_kafka)
@@ -116,7 +116,7 @@ def static_members(
 
 
 def test_waiting_join_is_fenced(
-    any_kafka: KafkaCluster | EmbeddedBroker, static_members: tuple[GroupMember, GroupMember]
+    any_kafka: AnyKafka, static_members: tuple[GroupMember, GroupMember]
 ) -> None:
     """The waiting request of the replaced member fails, in either order."""
     group = static_members[0].group
@@ -133,7 +133,7 @@ def test_waiting_join_is_fenced(
 
 @pytest.mark.parametrize("instance", [None, "i"])
 def test_member_without_heartbeats_is_removed_after_its_session(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, instance: str | None
+    any_kafka: AnyKafka, unique_topic: str, instance: str | None
 ) -> None:
     wait_for_coordinator(any_kafka)
     with GroupMember(any_kafka, unique_topic, instance, session=6.0) as member, pace() as machine:
@@ -162,7 +162,7 @@ def test_session_timeout_bounds_are_configurable(unique_topic: str) -> None:
         assert 0.25 < time.monotonic() - started < 0.45 + machine.slack_s
 
 
-def consume(kafka: KafkaCluster | EmbeddedBroker, topic: str, **changes: Any) -> Any:
+def consume(kafka: AnyKafka, topic: str, **changes: Any) -> Any:
     settings = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "group.id": f"g-{topic}",
@@ -177,7 +177,7 @@ def consume(kafka: KafkaCluster | EmbeddedBroker, topic: str, **changes: Any) ->
 
 
 def test_librdkafka_fences_the_older_member(
-    any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient, topic: str
+    any_kafka: AnyKafka, any_raw: RawClient, topic: str
 ) -> None:
     """Of two consumers with the same instance ID, the second gets the partition immediately."""
     produce(any_raw, topic, batch(1))

@@ -9,7 +9,7 @@ from uuid import UUID
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka
 from tools.support.raw_client import (
     RawClient,
     batch,
@@ -23,9 +23,7 @@ from tools.support.raw_client import (
 )
 
 
-def test_waits_for_new_records(
-    any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient, topic: str
-) -> None:
+def test_waits_for_new_records(any_kafka: AnyKafka, any_raw: RawClient, topic: str) -> None:
     def later() -> None:
         time.sleep(0.3)  # The other request waits.
         with RawClient(any_kafka.bootstrap_servers) as other:

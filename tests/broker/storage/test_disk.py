@@ -29,7 +29,7 @@ from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.support.readers import dump, dumped_batches, dumped_records
 from tests.support.waiting import wait_until
 from tools.support.java import run_tool
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka, KafkaCluster
 from tools.support.raw_client import (
     TIMEOUT,
     RawClient,
@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> str:
     return str(tmp_path / "data")
 
 
-def client_of(kafka: EmbeddedBroker | KafkaCluster) -> RawClient:
+def client_of(kafka: AnyKafka) -> RawClient:
     return RawClient(kafka.bootstrap_servers)
 
 

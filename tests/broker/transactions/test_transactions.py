@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.transactions.player import Player
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka
 from tools.support.raw_client import RawClient, create
 
 TEXT = Path(__file__).with_name("transactions.txt").read_text(encoding="utf-8")
@@ -79,9 +79,7 @@ def test_transaction_version_is_a_finalized_feature(any_raw: RawClient) -> None:
     assert features(any_raw, 3) == (None, 2)
 
 
-def test_coordinator_is_found_as_by_kafka(
-    any_kafka: KafkaCluster | EmbeddedBroker, any_raw: RawClient
-) -> None:
+def test_coordinator_is_found_as_by_kafka(any_kafka: AnyKafka, any_raw: RawClient) -> None:
     for version in range(1, 7):
         requested = {"key": "x", "key_type": 1, "coordinator_keys": ["x"]}
         response = any_raw.call(ApiKey.FIND_COORDINATOR, version, **requested)
@@ -93,7 +91,6 @@ def test_coordinator_is_found_as_by_kafka(
 
 
 def test_other_nodes_reject_requests_for_the_coordinator() -> None:
-    from spark_kafka_sink import EmbeddedBroker
 
     with EmbeddedBroker(topics={"t": 2}, nodes=3) as kafka:
         addresses = kafka.bootstrap_servers.split(",")

@@ -4,14 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_handlers import NewTopic
-from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
-
-AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
+from tools.support.kafka_cluster import AnyKafka
 
 
 @pytest.fixture(params=["4.3.1", "3.9.1", "2.8.2", "embedded"])

@@ -16,8 +16,8 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.logs.appender import TransactionalAppender
 from spark_kafka_sink.kafka.logs.log_reader import LogRead, LogReader
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
-from tests.integration.admin.conftest import AnyKafka
 from tools.support.admin import Admin
+from tools.support.kafka_cluster import AnyKafka
 
 DECIDED, DONE = (b"orders", b"decided"), (b"orders", b"done")
 

@@ -14,10 +14,10 @@ from spark_kafka_sink.kafka.protocol.transactions import (
     TransactionState,
     TransactionVersion,
 )
-from tests.integration.admin.conftest import AnyKafka, connected
+from tests.integration.admin.conftest import connected
 from tests.support.waiting import wait_until_equal
 from tools.support.java import run_tool
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka, KafkaCluster
 from tools.support.readers import by_confluent
 from tools.support.transactions import TIMEOUT_MS, open_transaction, open_transactions
 

@@ -6,11 +6,11 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.integration.exactly_once.simulated_writes import Writes, stream_to
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka
 
 
 @pytest.fixture
-def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
+def query(any_kafka: AnyKafka, unique_topic: str) -> Writes:
     """Return a stream with its own topic and prefix."""
     return stream_to(any_kafka, unique_topic)
 

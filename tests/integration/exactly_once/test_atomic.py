@@ -23,10 +23,8 @@ from tests.integration.support.producer_writes import numbered
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:
-    from spark_kafka_sink import EmbeddedBroker
-    from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
+    from tools.support.kafka_cluster import AnyKafka, ZooKeeperCluster
 
-    AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
 NOTHING = rows_of()
 
 
@@ -44,7 +42,7 @@ def writes_to(kafka: AnyKafka, topic: str) -> Writes:
 
 
 @pytest.fixture
-def query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
+def query(any_kafka: AnyKafka, unique_topic: str) -> Writes:
     """Return a stream with its own topic and prefix."""
     return writes_to(any_kafka, unique_topic)
 

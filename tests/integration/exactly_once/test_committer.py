@@ -6,7 +6,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     ConfigError,
@@ -43,7 +42,7 @@ from tests.integration.exactly_once.simulated_writes import (
 from tests.integration.exactly_once.stepped_client import DECIDED, STEPS, crash, stepped_client
 from tests.support.pace import pace
 from tools.support.admin import Admin
-from tools.support.kafka_cluster import KafkaCluster
+from tools.support.kafka_cluster import AnyKafka
 
 NOTHING = rows_of()
 RESUMED: dict[str, tuple[CommitStatus, CommitStatus | type[TransactionError]]] = {
@@ -141,7 +140,7 @@ def test_abort_after_failed_commit_completes_the_decided_batch(query: Writes, st
 
 @pytest.mark.parametrize("kind", ScopeKind)
 def test_abort_after_commit_reports_already_written(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, kind: ScopeKind
+    any_kafka: AnyKafka, unique_topic: str, kind: ScopeKind
 ) -> None:
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
     prefix = f"p-{unique_topic}"

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome, is_ended
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
@@ -18,13 +17,13 @@ from spark_kafka_sink.kafka.protocol.transactions import (
 )
 from tests.integration.exactly_once.simulated_writes import PARTITIONS, SETTLE_S, Writes, stream
 from tools.support.admin import Admin
-from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
+from tools.support.kafka_cluster import AnyKafka, ZooKeeperCluster
 
 LONG_MS = 60_000
 
 
 @pytest.fixture
-def v2_query(any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str) -> Writes:
+def v2_query(any_kafka: AnyKafka, unique_topic: str) -> Writes:
     """Return a stream with transactions V2."""
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
     return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")

@@ -41,7 +41,7 @@ from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 from spark_kafka_sink.spark.writers.write_completion import WriteJob
 from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
-from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
+from tools.support.kafka_cluster import AnyKafka, KafkaCluster, ZooKeeperCluster
 from tools.support.readers import by_confluent
 
 ROWS = pa.record_batch({"value": [b"a", b"b"]})
@@ -114,9 +114,7 @@ def test_job_without_batch_id_logs_that_a_repeated_run_writes_again(
     assert [record.levelname for record in log_records] == ["INFO"] * lines
 
 
-def test_rows_cannot_be_written_to_the_decision_log(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-) -> None:
+def test_rows_cannot_be_written_to_the_decision_log(any_kafka: AnyKafka, unique_topic: str) -> None:
     config = _config(any_kafka.bootstrap_servers, unique_topic, batchId="1")
     log = config.exactly_once.decision_log_topic
     roles = replace(_roles(unique_topic), fixed_topic=None, topic=1)
@@ -128,7 +126,7 @@ def test_rows_cannot_be_written_to_the_decision_log(
 
 @pytest.mark.parametrize("is_recreated", [True, False])
 def test_batch_is_aborted_if_its_topic_was_deleted(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, *, is_recreated: bool
+    any_kafka: AnyKafka, unique_topic: str, *, is_recreated: bool
 ) -> None:
     """The transactions could still be committed, but the records were in the deleted topic."""
     servers, admin = any_kafka.bootstrap_servers, Admin(any_kafka.bootstrap_servers)
@@ -163,9 +161,7 @@ def test_on_older_kafkas(old_kafka: ZooKeeperCluster, unique_topic: str) -> None
         assert _values(servers, unique_topic) == [b"a", b"b"]
 
 
-def test_task_that_starts_after_the_abort(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-) -> None:
+def test_task_that_starts_after_the_abort(any_kafka: AnyKafka, unique_topic: str) -> None:
     servers = any_kafka.bootstrap_servers
     stopped = _plan(servers, unique_topic)
     stopped.completion.abort([None, None])
@@ -174,9 +170,7 @@ def test_task_that_starts_after_the_abort(
     wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
 
 
-def test_task_that_has_a_producer_id_at_the_abort(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-) -> None:
+def test_task_that_has_a_producer_id_at_the_abort(any_kafka: AnyKafka, unique_topic: str) -> None:
     """The task checked the abort flag before the abort and writes after it."""
     servers = any_kafka.bootstrap_servers
     Admin(servers).create_topic(unique_topic)
@@ -196,11 +190,7 @@ def test_task_that_has_a_producer_id_at_the_abort(
 
 @pytest.mark.parametrize("atomic", ["false", "true"])
 def test_planning_aborts_a_planning_that_was_neither_committed_nor_aborted(
-    any_kafka: KafkaCluster | EmbeddedBroker,
-    unique_topic: str,
-    tmp_path: Path,
-    micro_batch: dict[str, str],
-    atomic: str,
+    any_kafka: AnyKafka, unique_topic: str, tmp_path: Path, micro_batch: dict[str, str], atomic: str
 ) -> None:
     """The query was stopped, and Spark was interrupted before it called abort()."""
     servers = any_kafka.bootstrap_servers
@@ -216,10 +206,7 @@ def test_planning_aborts_a_planning_that_was_neither_committed_nor_aborted(
 
 
 def test_giving_up_a_planning_does_not_abort_decided_transactions(
-    any_kafka: KafkaCluster | EmbeddedBroker,
-    unique_topic: str,
-    tmp_path: Path,
-    micro_batch: dict[str, str],
+    any_kafka: AnyKafka, unique_topic: str, tmp_path: Path, micro_batch: dict[str, str]
 ) -> None:
     servers = any_kafka.bootstrap_servers
     stopped = _plan_stream(servers, unique_topic, tmp_path)
@@ -276,7 +263,7 @@ def test_abort_check_is_retried(
 
 
 def test_tasks_of_an_aborted_write_are_never_decided(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
+    any_kafka: AnyKafka, unique_topic: str
 ) -> None:
     """An abort() of an earlier run has read the plan of this run."""
     servers = any_kafka.bootstrap_servers
@@ -294,7 +281,7 @@ def test_tasks_of_an_aborted_write_are_never_decided(
 
 @pytest.mark.parametrize("atomic", ["false", "true"])
 def test_rows_replaced_by_another_run_are_not_reported(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, tmp_path: Path, atomic: str
+    any_kafka: AnyKafka, unique_topic: str, tmp_path: Path, atomic: str
 ) -> None:
     """Two runs of a batch have written their rows, and one run is committed."""
     servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
@@ -310,7 +297,7 @@ def test_rows_replaced_by_another_run_are_not_reported(
 
 @pytest.mark.parametrize("atomic", ["false", "true"])
 def test_abort_after_another_run_reports_no_rows(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str, tmp_path: Path, atomic: str
+    any_kafka: AnyKafka, unique_topic: str, tmp_path: Path, atomic: str
 ) -> None:
     servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
     (first, written), (second, rows) = _two_runs(servers, unique_topic, path, atomic)
@@ -418,9 +405,7 @@ def test_two_phase_commit(unique_topic: str) -> None:
         assert _values(servers, unique_topic) == [b"a", b"a", b"b", b"b"]
 
 
-def test_two_phase_commit_is_not_supported(
-    any_kafka: KafkaCluster | EmbeddedBroker, unique_topic: str
-) -> None:
+def test_two_phase_commit_is_not_supported(any_kafka: AnyKafka, unique_topic: str) -> None:
     writer = _plan(any_kafka.bootstrap_servers, unique_topic, twoPhaseCommit="true")
     with pytest.raises(ProtocolError):
         writer.task.run(iter([ROWS]))

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
@@ -19,10 +18,8 @@ from tests.support.readers import by_kafka_python
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.jars import OLD_KAFKA
-from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster
+from tools.support.kafka_cluster import AnyKafka, ZooKeeperCluster
 from tools.support.readers import by_confluent
-
-AnyKafka = KafkaCluster | EmbeddedBroker | ZooKeeperCluster
 
 LARGE, OLD = b"x" * 30_000, 1_000_000_000_000
 CONFIG = {"max.message.bytes": "20000"}
