@@ -122,6 +122,14 @@ class BrokerConfig(SecuritySettings):
 
     def _check_listeners(self) -> None:
         """Check that every node has an address that can be advertised to clients."""
+        try:
+            self.host.encode("idna")
+        except UnicodeError as error:
+            raise ConfigError(
+                f"the embedded broker cannot listen on {self.host}:{self.port}: it is not a valid "
+                "host name",
+                hint="Set host to an address of this machine.",
+            ) from error
         if self.advertised_listeners is None:
             if self.host in _ANY:
                 raise ConfigError(

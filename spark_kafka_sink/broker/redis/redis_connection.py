@@ -166,7 +166,7 @@ class RedisConnection:
                 self._is_failing = False
             self._warn(str(error))
             raise
-        except (failure, OSError) as error:
+        except (failure, OSError, UnicodeError) as error:
             self._disconnect()
             raise self._failed(f"cannot be used: {error}") from error
         return replies

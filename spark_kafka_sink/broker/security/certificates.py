@@ -174,7 +174,7 @@ def general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
-        return x509.DNSName(host)
+        return x509.DNSName(host if host.isascii() else host.encode("idna").decode())
 
 
 def key_usage(*, signs_certificates: bool) -> x509.KeyUsage:

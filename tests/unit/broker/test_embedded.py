@@ -50,6 +50,15 @@ def test_host_error_names_the_host_and_port_error_the_port() -> None:
             EmbeddedBroker(port=port).start()
 
 
+@pytest.mark.parametrize("tls", [False, True])
+def test_invalid_host_name_is_an_error(tls: bool) -> None:
+    for host in ("a..b", f"{'a' * 64}.invalid", "größe..invalid", "\udcc3.invalid"):
+        with pytest.raises(ConfigError, match=rf"cannot listen on {host}:0: .* valid host name"):
+            EmbeddedBroker(host=host, tls=tls)
+    with pytest.raises(BrokerUnavailableError, match="Set host to an address"):
+        EmbeddedBroker(host="größe.invalid", tls=tls).start()
+
+
 def test_broker_that_was_not_started_has_no_address() -> None:
     kafka = EmbeddedBroker()
     for use in (lambda: kafka.bootstrap_servers, kafka.client_options, lambda: kafka.records("t")):

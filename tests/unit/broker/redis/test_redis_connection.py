@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink import BrokerUnavailableError, EmbeddedBroker
 from spark_kafka_sink.broker.broker_config import BrokerConfig
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.broker.redis.redis_connection import ClaimError, _check_alone
@@ -93,3 +93,8 @@ def test_without_redis_py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(ConfigError, match=re.escape(install_command("redis"))):
         EmbeddedBroker(storage="redis://127.0.0.1").start()
+
+
+def test_invalid_host_name_is_an_error() -> None:
+    with pytest.raises(BrokerUnavailableError, match=r"redis://a\.\.b cannot be used"):
+        EmbeddedBroker(storage="redis://a..b").start()
