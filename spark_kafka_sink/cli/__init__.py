@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `entry`: the entry point; if libraries are missing, it prints which extra to install
+- `entry`: the entry point; missing libraries, and text that the locale cannot encode
 - `main`: the root command, with which the commands are registered
 - `option_fields`: options of commands as fields of dataclasses
 - `kafka_options`: options of commands that connect to Kafka, and functions that report errors
