@@ -85,10 +85,10 @@ class NamedOptions(dict[str, str]):
         text = str(value).strip()
         if alias.special is not None and text == alias.special[0]:
             return str(alias.special[1])
-        option = self._options[alias.option]
+        option = replace(self._options[alias.option], is_java_option=False)
         if alias.unit == 1:
-            parse_value(option, text, f"{PREFIX}{name}")
-            return text
+            value_read = parse_value(option, text, f"{PREFIX}{name}")
+            return str(value_read) if option.choices else text
         scaled = replace(option, high=option.highest // alias.unit)
         parse_value(scaled, text, f"{PREFIX}{name}")
         return str(int(text) * alias.unit)

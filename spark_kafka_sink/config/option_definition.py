@@ -56,7 +56,8 @@ class Option:
         extra_value: a single number outside low..high that is also allowed.
         choices: the allowed texts, or the members of a `StrEnum`; empty if any text is allowed.
         hints: hints for texts that are not allowed, by text; the key "" matches any other text.
-        is_java_option: True if Java's producer has the option.
+        is_java_option: True if Java's producer has the option; False if its values are spelled as
+            in librdkafka.
     """
 
     kind: OptionType

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Parsed = str | int | float | bool | tuple[str, ...] | None
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _FRACTION = re.compile(r"\+?[0-9]{0,15}\.[0-9]{1,15}", re.ASCII)
+_BOOLEANS = {"true": True, "false": False}
+_LIBRDKAFKA_BOOLEANS = _BOOLEANS | {"1": True, "t": True, "0": False, "f": False}
 _LOGIN_PREFIXES = ("security.", "sasl.")
 """Prefixes of login options. A wrong value that is not a likely typo might be a secret meant for a
 different option, so it is not shown.
@@ -29,6 +31,8 @@ different option, so it is not shown.
 
 def parse_value(option: Option, value: str, key: str) -> Parsed:
     """Parse one value; `key` is the option's name as the user wrote it.
+
+    As in librdkafka, choices of an option that Java does not have match in any case.
 
     Raises:
         ConfigError: the value is not allowed.
@@ -67,7 +71,8 @@ def is_number(text: str) -> bool:
 
 
 def _parse_choice(option: Option, text: str, key: str) -> str:
-    match = next((choice for choice in option.choices if choice == text), None)
+    fold = str if option.is_java_option else str.lower
+    match = next((choice for choice in option.choices if fold(choice) == fold(text)), None)
     if match is None:
         hint = option.hints.get(text) or did_you_mean(text, option.choices)
         raise wrong_value_error(option, text, key, hint or option.hints.get(""))
@@ -100,9 +105,10 @@ def _parse_double(option: Option, text: str, key: str) -> float:
 
 
 def _parse_boolean(option: Option, text: str, key: str) -> bool:
-    if text.lower() not in ("true", "false"):
+    booleans = _BOOLEANS if option.is_java_option else _LIBRDKAFKA_BOOLEANS
+    if text.lower() not in booleans:
         raise wrong_value_error(option, text, key)
-    return text.lower() == "true"
+    return booleans[text.lower()]
 
 
 def wrong_value_error(option: Option, text: str, key: str, hint: str | None = None) -> ConfigError:

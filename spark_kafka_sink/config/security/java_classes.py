@@ -34,6 +34,11 @@ _RETRIEVERS = (
 )
 _ASSERTIONS = (f"{_BEARER}.JwtBearerJwtRetriever",)
 
+_CLASS_SIMILARITY = 0.9
+"""Minimum similarity of a typo. Classes with the same ending are similar: difflib's ratio is 0.83
+for `LdapLoginModule` and `IAMLoginModule`.
+"""
+
 
 class LoginHandler(Enum):
     """The source of an OAUTHBEARER token."""
@@ -74,8 +79,8 @@ def did_you_mean_class(name: str, known: Iterable[str]) -> str | None:
     """Return a hint for a class name that has a typo or wrong case, or lacks its package."""
     by_short = {class_name.rpartition(".")[2]: class_name for class_name in known}
     package, _, short = name.rpartition(".")
-    meant = nearest(short, by_short, MIN_TYPO_RATIO)
-    if meant is None or (package and nearest(name, by_short.values(), MIN_TYPO_RATIO) is None):
+    meant = nearest(short, by_short, _CLASS_SIMILARITY)
+    if meant is None or (package and nearest(name, [by_short[meant]], MIN_TYPO_RATIO) is None):
         return None
     return f"Did you mean {by_short[meant]}?"
 

@@ -15,11 +15,12 @@ import re
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.secret import FILE, Secret, has_credentials
+from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 from spark_kafka_sink.config.security.java_classes import LoginHandler, login_handler
 from spark_kafka_sink.config.security.security_config import (
     ClientCredentialsLogin,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 
 _STRIMZI = "oauth."
+_SSL_NAMES = frozenset(name for name in SECURITY_NAMES if name.startswith("ssl."))
 _AUTHORITIES = ("ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location")
 _TRUSTSTORE_TYPE = "ssl.truststore.type"
 _CLAIMS = "unsecuredLogin"
@@ -57,6 +59,7 @@ _PRINCIPAL = "unsecuredLoginPrincipalClaimName"
 Extensions = tuple[tuple[str, str], ...]
 BearerLogin = TokenLogin | ClientCredentialsLogin | UnsecuredTokenLogin
 _URL = "sasl.oauthbearer.token.endpoint.url"
+_RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 _CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
 _CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 a name
 _EXTENSION = "extension_"
@@ -82,9 +85,16 @@ _STRIMZI_REJECTED = (
     "oauth.client.assertion.location",
     "oauth.password.grant.username",
 )
+_URL_OF_RETRIEVER = {
+    "ClientCredentialsJwtRetriever": "https://...",
+    "FileJwtRetriever": "file:///path",
+}
+"""The kind of URL that a retriever supports; DefaultJwtRetriever supports both."""
 _TIMEOUT_MS = 10_000
 """Default timeout in milliseconds. Java has no default timeout and waits forever."""
 _NAME = re.compile(r"[A-Za-z]+")
+UNKNOWN_OPTION = "%s has an unknown option, which is ignored: did you mean %s?"
+"""The line about a login module's option that is likely misspelled."""
 _LOG = logging.getLogger(__name__)
 _VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
@@ -100,15 +110,12 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
         for name in options.options
         if name.removeprefix(_STRIMZI).startswith("ssl.")
     }
-    _check_ssl_names(shown)
+    strimzi = _STRIMZI if options.with_prefix(f"{_STRIMZI}ssl.") else ""
+    _check_ssl_names(shown, options, strimzi)
     own = options.with_prefix("") | options.with_prefix(_STRIMZI)
     module = SecurityValues(
-        {
-            name: parse_setting(name, own[name], shown[name])
-            for name in shown
-            if name in SECURITY_NAMES
-        },
-        shown,
+        {name: parse_setting(name, own[name], shown[name]) for name in shown if name in _SSL_NAMES},
+        {name: options.name(f"{strimzi}{name}") for name in _SSL_NAMES} | shown,
     )
     sources = [
         any(map(module.is_set, _AUTHORITIES)),
@@ -130,13 +137,18 @@ def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None
     return replace(tls_config(replace(module, values=others)), truststore=truststore)
 
 
-def _check_ssl_names(shown: Mapping[str, str]) -> None:
-    """Treat ssl.* options of a login module like the client's: Java reads the same names."""
+def _check_ssl_names(shown: Mapping[str, str], options: JaasOptions, prefix: str) -> None:
+    """Treat ssl.* options of a login module like the client's: Java reads the same names.
+
+    An unknown option has no effect, as in Java; a likely typo is logged.
+    """
     for name, option in shown.items():
         if name in REJECTED_SECURITY_KEYS:
             raise ConfigError(f"{option} is not supported", hint=f"{REJECTED_SECURITY_KEYS[name]}.")
         if name in IGNORED_SECURITY_KEYS:
             warn_once(_LOG, "Option %s is not supported and has no effect", option)
+        elif name not in _SSL_NAMES and (meant := nearest(name, _SSL_NAMES, MIN_TYPO_RATIO)):
+            warn_once(_LOG, UNKNOWN_OPTION, options.option_name, f"{prefix}{meant}")
 
 
 def unsecured_token_login(
@@ -187,6 +199,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
     """
     handler = login_handler(values)
     _warn_unused(options)
+    _check_retriever(values)
     extensions = _extensions(values, options)
     token = _static_token(values, options)
     if token is not None:
@@ -221,10 +234,27 @@ def _static_token(values: SecurityValues, options: JaasOptions) -> Secret | None
     path = options.text(_STRIMZI_FILE)
     if path is not None:
         return Secret(f"{FILE}{path}", options.name(_STRIMZI_FILE))
-    url = urlsplit(values.text(_URL) or "")
-    if url.scheme.lower() == "file":
+    url = _url_of_file(values)
+    if url is not None:
         return Secret(f"{FILE}{unquote(url.path)}", values.name(_URL))
     return options.secret(_STRIMZI_TOKEN)
+
+
+def _url_of_file(values: SecurityValues) -> SplitResult | None:
+    url = urlsplit(values.text(_URL) or "")
+    return url if url.scheme.lower() == "file" else None
+
+
+def _check_retriever(values: SecurityValues) -> None:
+    """Raise if the class of the token's retriever does not support the kind of the URL."""
+    retriever = (values.text(_RETRIEVER) or "").rpartition(".")[2]
+    required = "https://..." if _url_of_file(values) is None else "file:///path"
+    if values.text(_URL) and _URL_OF_RETRIEVER.get(retriever, required) != required:
+        raise ConfigError(
+            f"option {values.name(_RETRIEVER)} is {retriever}, which does not support "
+            f"{values.name(_URL)}={required}",
+            hint=f"Remove {values.name(_RETRIEVER)}: the URL selects the retriever.",
+        )
 
 
 def _from_issuer(
@@ -309,13 +339,17 @@ def _extensions(
     """Return the SASL extensions (KIP-342), from the login module (Java) or librdkafka's option.
 
     Raises:
-        ConfigError: the name or the value of an extension cannot be sent.
+        ConfigError: an extension cannot be sent, or has two values.
     """
     extensions = options.with_prefix(_EXTENSION) | options.with_prefix(_STRIMZI_EXTENSION)
     option = "sasl.oauthbearer.extensions"
     for pair in filter(None, (values.text(option) or "").split(",")):
-        name, _, value = pair.partition("=")
-        extensions[name.strip()] = value.strip()
+        name, _, value = map(str.strip, pair.partition("="))
+        if extensions.setdefault(name, value) != value:
+            raise ConfigError(
+                f"{options.option_name} or {values.name(option)} sets an extension to two values",
+                hint="Remove one of them.",
+            )
     if unsecured:
         extensions |= options.with_prefix(_UNSECURED_EXTENSION)
     for name, value in extensions.items():

@@ -17,7 +17,7 @@ from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.option_definition import names_in
 from spark_kafka_sink.config.security.jaas import JaasOptions, LoginModule, parse_jaas
 from spark_kafka_sink.config.security.java_classes import LoginHandler, login_handler
-from spark_kafka_sink.config.security.oauthbearer import oauthbearer_login
+from spark_kafka_sink.config.security.oauthbearer import UNKNOWN_OPTION, oauthbearer_login
 from spark_kafka_sink.config.security.security_config import (
     JaasLogin,
     KerberosLogin,
@@ -92,11 +92,11 @@ def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogi
     """Build the login with a keytab and its principal, or with the ticket cache.
 
     Raises:
-        ConfigError: the service name is missing or ambiguous, or useKeyTab is set without keyTab.
+        ConfigError: the service name is missing, useKeyTab is set without keyTab, or an option and
+            the login module have different values.
     """
     uses_keytab = options.flag("useKeyTab")
-    keytab = options.text("keyTab") if uses_keytab else None
-    keytab = (keytab or "").removeprefix("file:") or values.text("sasl.kerberos.keytab")
+    keytab = _only_value(values, "sasl.kerberos.keytab", options, "keyTab")
     if uses_keytab and keytab is None:
         raise ConfigError(
             f"useKeyTab=true in {options.option_name} requires keyTab",
@@ -104,22 +104,15 @@ def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogi
         )
     return KerberosLogin(
         service_name=_service_name(values, options),
-        principal=options.text("principal") or values.text("sasl.kerberos.principal"),
-        keytab=keytab,
+        principal=_only_value(values, "sasl.kerberos.principal", options, "principal"),
+        keytab=keytab if uses_keytab else values.text("sasl.kerberos.keytab"),
         ticket_cache=options.text("ticketCache"),
     )
 
 
 def _service_name(values: SecurityValues, options: JaasOptions) -> str:
     """Return the service name from the option or the login module, as Java's KerberosLogin does."""
-    own, jaas = values.text(_SERVICE_NAME), options.text("serviceName")
-    if own is not None and jaas is not None and own != jaas:
-        raise ConfigError(
-            f"option {values.name(_SERVICE_NAME)} is {shown(own)}, but serviceName in "
-            f"{options.option_name} is different",
-            hint="Remove one of them.",
-        )
-    login = own or jaas
+    login = _only_value(values, _SERVICE_NAME, options, "serviceName")
     if login is None:
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is GSSAPI, which requires "
@@ -129,6 +122,17 @@ def _service_name(values: SecurityValues, options: JaasOptions) -> str:
             f"usually kafka, or set {values.name('sasl.mechanism')} to another mechanism.",
         )
     return login
+
+
+def _only_value(values: SecurityValues, option: str, options: JaasOptions, name: str) -> str | None:
+    """Return a value from an option or the login module, where a keytab may be a file: URL."""
+    own, jaas = values.text(option), (options.text(name) or "").removeprefix("file:")
+    if own is not None and jaas not in ("", own):
+        raise ConfigError(
+            f"option {values.name(option)} is {shown(own)}, but {options.name(name)} is different",
+            hint="Remove one of them.",
+        )
+    return own or jaas or None
 
 
 def msk_iam_login(options: JaasOptions) -> MskIamLogin:
@@ -182,12 +186,7 @@ def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, 
 def warn_misspelled(module: LoginModule, options: JaasOptions) -> None:
     """Warn about options of a login module that might be misspelled."""
     for name in misspelled_options(module, options):
-        warn_once(
-            _LOG,
-            "%s has an unknown option, which is ignored: did you mean %s?",
-            options.option_name,
-            name,
-        )
+        warn_once(_LOG, UNKNOWN_OPTION, options.option_name, name)
 
 
 def mechanism_of(values: SecurityValues) -> Mechanism:

@@ -101,12 +101,13 @@ def _keystore(values: SecurityValues) -> KeyStore | None:
         return None
     kind = _store_type(values, "ssl.keystore.type", pem=False)
     if kind is StoreType.PEM and password is not None:
-        raise _unexpected_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
+        raise _unexpected_password(values, "ssl.keystore.password", "ssl.key.password")
     if kind is not StoreType.PEM and password is None:
         raise ConfigError(
             f"option {values.name('ssl.keystore.location')} refers to a {kind.value} file, which "
             f"requires {values.name('ssl.keystore.password')}",
-            hint="If it is a PEM file, set kafka.ssl.keystore.type=PEM; PEM needs no password.",
+            hint="If it is a PEM file, which needs no password, set "
+            f"{values.name('ssl.keystore.type')} to PEM.",
         )
     return KeyStore(
         type=kind,
@@ -132,7 +133,7 @@ def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret |
     if _store_type(values, "ssl.keystore.type", pem=True) is not StoreType.PEM:
         raise _needs_pem(values, key, "ssl.keystore.type")
     if values.is_set("ssl.keystore.password"):
-        raise _unexpected_password(values, "ssl.keystore.password", "kafka.ssl.key.password")
+        raise _unexpected_password(values, "ssl.keystore.password", "ssl.key.password")
     return KeyStore(
         type=StoreType.PEM,
         certificate_chain=chain,
@@ -202,14 +203,14 @@ def _needs_pem(values: SecurityValues, secret: Secret, store_type: str) -> Confi
     return ConfigError(
         f"option {secret.option} contains PEM text, but {values.name(store_type)} is "
         f"{values.text(store_type)}",
-        hint=f"Set {values.name(store_type)}=PEM.",
+        hint=f"Set {values.name(store_type)} to PEM.",
     )
 
 
 def _unexpected_password(
     values: SecurityValues, option: str, other: str | None = None
 ) -> ConfigError:
-    instead = "" if other is None else f" For an encrypted key use {other}."
+    instead = "" if other is None else f" For an encrypted key use {values.name(other)}."
     return ConfigError(
         f"option {values.name(option)} is set, but PEM files have no such password",
         hint=f"Remove it.{instead}",

@@ -222,6 +222,28 @@ def test_alias_and_option_must_agree(name: str) -> None:
     assert failure(dict(reversed(differing.items()))) == text
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "field", "expected"),
+    [
+        ("compression.codec", "LZ4", "compression_type", Codec.LZ4),
+        ("request.required.acks", "ALL", "acks", Acks.ALL),
+        ("enable.gapless.guarantee", "1", "enable_gapless_guarantee", True),
+        ("enable.gapless.guarantee", "F", "enable_gapless_guarantee", False),
+        ("allow.auto.create.topics", "0", "allow_auto_create_topics", False),
+        ("allow.auto.create.topics", "t", "allow_auto_create_topics", True),
+    ],
+)
+def test_librdkafkas_spellings_of_values(
+    name: str, value: str, field: str, expected: object
+) -> None:
+    assert getattr(ProducerConfig.parse(MINIMAL | {f"kafka.{name}": value}), field) == expected
+
+
+def test_alias_in_another_case_agrees_with_the_option() -> None:
+    parsed = parse(compression__codec="LZ4", compression__type="lz4")
+    assert parsed.compression_type is Codec.LZ4
+
+
 def test_all_and_minus_one_are_the_same_acks() -> None:
     assert parse(acks="all", request__required__acks="-1").acks is Acks.ALL
 

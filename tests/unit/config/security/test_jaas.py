@@ -71,6 +71,14 @@ def test_error_contains_no_value(text: str, expected: str) -> None:
     assert f"option {OPTION} {expected}" in failure(text)
 
 
+@pytest.mark.parametrize("package", ["", "com.sun.security.auth.module."])
+@pytest.mark.parametrize("name", ["LdapLoginModule", "NTLoginModule", "UnixLoginModule"])
+def test_other_login_module_with_a_similar_name_is_not_taken_for_a_typo(
+    package: str, name: str
+) -> None:
+    assert "unknown login module. Supported:" in failure(f"{package}{name} required;")
+
+
 def test_jaas_file_is_not_mistaken_for_an_option() -> None:
     message = failure(f'KafkaClient {{ {PLAIN} required password="sentinel"; }};')
     assert "is a section of a JAAS file" in message

@@ -33,6 +33,7 @@ CLIENT = {
     "sasl.oauthbearer.client.credentials.client.secret": "sentinel",
 }
 ISSUER = {URL: "https://issuer/token"}
+RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 HANDLER = "sasl.login.callback.handler.class"
 MINIMAL = {
     "kafka.bootstrap.servers": "broker:9092",
@@ -105,6 +106,22 @@ def test_issuer_by_librdkafka_options() -> None:
     assert parsed.tls == TlsConfig(
         truststore=TrustStore(type=StoreType.PEM, certificates=certificates)
     )
+
+
+@pytest.mark.parametrize("verification", ["1", "t", "TRUE"])
+def test_librdkafkas_spellings_of_values(verification: str) -> None:
+    options = {
+        "sasl.oauthbearer.method": "OIDC",
+        "sasl.oauthbearer.grant.type": "CLIENT_CREDENTIALS",
+        "enable.ssl.certificate.verification": verification,
+    }
+    assert login(ISSUER | CLIENT | options) == login(ISSUER | CLIENT)
+
+
+@pytest.mark.parametrize("verification", ["0", "f"])
+def test_librdkafkas_spellings_of_false(verification: str) -> None:
+    options = {"enable.ssl.certificate.verification": verification}
+    assert "would let any server impersonate the broker" in failure(ISSUER | CLIENT | options)
 
 
 def test_issuer_by_strimzi_options(caplog: pytest.LogCaptureFixture) -> None:
@@ -197,7 +214,7 @@ def test_issuer_trust_options(
         (
             {
                 URL: "file:///t",
-                "sasl.oauthbearer.jwt.retriever.class": f"{COMMON}.FileJwtRetriever",
+                RETRIEVER: f"{COMMON}.FileJwtRetriever",
             },
             None,
             Secret("file:/t", f"kafka.{URL}"),
@@ -302,6 +319,21 @@ def test_unsupported_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
             f"ssl.truststore.certificates in {JAAS} contains PEM text, but ssl.truststore.type in",
         ),
         (
+            ISSUER | CLIENT | {"sasl.oauthbearer.extensions": "name=sentinel,other=x"},
+            'extension_name="sentinel2"',
+            f"{JAAS} or kafka.sasl.oauthbearer.extensions sets an extension to two values",
+        ),
+        (
+            ISSUER | CLIENT | {RETRIEVER: f"{COMMON}.FileJwtRetriever"},
+            None,
+            f"{RETRIEVER} is FileJwtRetriever, which does not support kafka.{URL}=https://...",
+        ),
+        (
+            {URL: "file:///t", RETRIEVER: f"{COMMON}.ClientCredentialsJwtRetriever"},
+            None,
+            f"ClientCredentialsJwtRetriever, which does not support kafka.{URL}=file:///path",
+        ),
+        (
             {HANDLER: "com.example.Mine"},
             None,
             f"kafka.{HANDLER} is 'com.example.Mine', an unsupported Java",
@@ -313,7 +345,7 @@ def test_unsupported_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
             "an unsupported Java class",
         ),
         (
-            {"sasl.oauthbearer.jwt.retriever.class": "com.example.OtherJwtRetriever"},
+            {RETRIEVER: "com.example.OtherJwtRetriever"},
             None,
             "an unsupported Java class",
         ),
@@ -323,6 +355,37 @@ def test_conflicting_or_missing_options(
     options: dict[str, str], jaas: str | None, expected: str
 ) -> None:
     assert expected in failure(options, jaas)
+
+
+@pytest.mark.parametrize("prefix", ["", "oauth."])
+@pytest.mark.parametrize(
+    ("options", "named", "message"),
+    [
+        (
+            {"truststore.password": "sentinel"},
+            "truststore.location",
+            "is set without {}. Set both or neither",
+        ),
+        ({"keystore.location": "/k"}, "keystore.password", "requires {}. If it"),
+        ({"keystore.location": "/k"}, "keystore.type", "which needs no password, set {} to PEM"),
+        (
+            {"truststore.certificates": "sentinel", "truststore.type": "JKS"},
+            "truststore.type",
+            "Set {} to PEM",
+        ),
+        (
+            {"keystore.location": "/k", "keystore.type": "PEM", "keystore.password": "sentinel"},
+            "key.password",
+            "For an encrypted key use {}.",
+        ),
+    ],
+)
+def test_error_names_the_tls_option_of_the_login(
+    options: dict[str, str], named: str, message: str, prefix: str
+) -> None:
+    jaas = " ".join(f'{prefix}ssl.{name}="{value}"' for name, value in options.items())
+    text = failure(ISSUER | CLIENT, jaas)
+    assert message.format(f"{prefix}ssl.{named} in {JAAS}") in text
 
 
 @pytest.fixture
@@ -391,6 +454,23 @@ def test_login_module_options_of_the_jvm_are_warned_about(
     assert f"ssl.engine.factory.class in {JAAS} is not supported" in message
 
 
+@pytest.mark.parametrize("prefix", ["", "oauth."])
+def test_likely_typo_of_a_tls_option_of_the_login_is_logged(
+    prefix: str, warnings: pytest.LogCaptureFixture
+) -> None:
+    jaas = f'{prefix}ssl.truststore.locaton="/ca" {prefix}ssl.unrelated="sentinel"'
+    assert login(ISSUER | CLIENT, jaas) == login(ISSUER | CLIENT)
+    (record,) = warnings.records
+    start = f"{JAAS} has an unknown option, which is ignored: did you mean"
+    assert record.getMessage() == f"{start} {prefix}ssl.truststore.location?"
+
+
+def test_same_extension_in_two_places_is_accepted() -> None:
+    parsed = login(ISSUER | CLIENT | {"sasl.oauthbearer.extensions": "a=1,b=2"}, 'extension_a="1"')
+    assert isinstance(parsed, ClientCredentialsLogin)
+    assert parsed.extensions == (("a", "1"), ("b", "2"))
+
+
 def test_options_of_other_mechanisms_are_warned_about(warnings: pytest.LogCaptureFixture) -> None:
     unused = {"sasl.kerberos.service.name": "kafka", "sasl.oauthbearer.assertion.algorithm": "x"}
     assert login(ISSUER | CLIENT | unused) == login(ISSUER | CLIENT)
@@ -406,9 +486,7 @@ def test_options_of_other_mechanisms_are_warned_about(warnings: pytest.LogCaptur
 
 def test_client_assertion_error_names_alternatives() -> None:
     """KIP-1139: the class of Kafka 4.1 and its options."""
-    message = failure(
-        {"sasl.oauthbearer.jwt.retriever.class": f"{COMMON}.JwtBearerJwtRetriever", **ISSUER}
-    )
+    message = failure({RETRIEVER: f"{COMMON}.JwtBearerJwtRetriever", **ISSUER})
     assert "requires client assertions (jwt-bearer), which are not supported" in message
     assert "client.credentials.client.id and .secret" in message
     assert "token.endpoint.url=file:///path" in message

@@ -230,6 +230,18 @@ def test_same_user_in_both_places_is_accepted() -> None:
             "kafka.sasl.kerberos.service.name is 'broker', but serviceName in",
         ),
         (
+            "GSSAPI",
+            f'{KERBEROS} serviceName=kafka useKeyTab=true keyTab="/a" principal="a";',
+            {"sasl__kerberos__keytab": "/b", "sasl__kerberos__principal": "a"},
+            f"kafka.sasl.kerberos.keytab is '/b', but keyTab in {JAAS} is different",
+        ),
+        (
+            "GSSAPI",
+            f'{KERBEROS} serviceName=kafka principal="a";',
+            {"sasl__kerberos__principal": "c"},
+            f"kafka.sasl.kerberos.principal is 'c', but principal in {JAAS} is different",
+        ),
+        (
             "AWS_MSK_IAM",
             f'{IAM} awsRoleSecretAccessKey="sentinel";',
             {},
