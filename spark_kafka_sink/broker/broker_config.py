@@ -68,6 +68,8 @@ class BrokerConfig(SecuritySettings):
             if minimum is not None and value < minimum:
                 hint = f"It must be at least {minimum}."
                 raise ConfigError(f"{setting.name} is {value}", hint=hint)
+        if self.host.startswith("[") and self.host.endswith("]"):
+            object.__setattr__(self, "host", self.host[1:-1])
         self._check_replication()
         if unknown := self.topic_configs.keys() - self.topics.keys():
             raise ConfigError(
@@ -83,10 +85,11 @@ class BrokerConfig(SecuritySettings):
             raise ConfigError(
                 f"transaction_version is {self.transaction_version}", hint="It must be 0, 1 or 2."
             )
-        if not 0 <= self.port <= 65_535 - (self.nodes if self.port else 0):
+        last_port = 65_535 - self.nodes
+        if self.port and not 0 < self.port <= last_port:
             raise ConfigError(
                 f"port {self.port} is out of range",
-                hint="Set a lower port, or 0 for any free port.",
+                hint=f"Set a port from 1 to {last_port}, or 0 for any free port.",
             )
         if self.api_versions_of is not None:
             known_release(self.api_versions_of)

@@ -7,6 +7,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Final
 
+from spark_kafka_sink.broker.broker_config import BrokerConfig, address_text
 from spark_kafka_sink.broker.cluster.cluster import BrokerNode, Cluster, JumpingClock
 from spark_kafka_sink.broker.fault_injector import FaultInjector
 from spark_kafka_sink.broker.net.event_loop import EventLoop, for_other_threads
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.broker_config import BrokerConfig
     from spark_kafka_sink.broker.faults import Faults
     from spark_kafka_sink.broker.security.denials import Denials
     from spark_kafka_sink.broker.security.server_security import ServerSecurity
@@ -145,7 +145,8 @@ def _listen(config: BrokerConfig) -> dict[int, socket.socket]:
             listener.close()
         is_port = error.errno in {errno.EADDRINUSE, errno.EACCES}
         raise BrokerUnavailableError(
-            f"the embedded broker cannot listen on {config.host}:{port}: {error.strerror}",
+            f"the embedded broker cannot listen on {address_text(config.host, port)}: "
+            f"{error.strerror}",
             hint="Set another port, or 0 for any free port."
             if is_port
             else "Set host to an address of this machine.",

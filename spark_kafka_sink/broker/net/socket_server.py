@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from spark_kafka_sink.broker.cluster.nodes import NodeSockets
 from spark_kafka_sink.broker.net.client_connection import ClientConnection
@@ -44,7 +44,7 @@ _OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS,
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket, with IPv4 if the host has an IPv4 address.
+    """Open a listening socket at the first address of the host that this machine has, IPv4 first.
 
     Raises:
         OSError: the port is in use, or the host is not an address of this machine.
@@ -52,10 +52,19 @@ def listen(host: str, port: int) -> socket.socket:
     addresses = socket.getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
-    families = {family for family, *_ in addresses}
-    family = socket.AF_INET if socket.AF_INET in families else socket.AF_INET6
+    *others, last = sorted(addresses, key=lambda address: address[0] != socket.AF_INET)
+    for family, *_, address in others:
+        try:
+            return _listen_at(address, family)
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+    return _listen_at(last[4], last[0])
+
+
+def _listen_at(address: tuple[Any, ...], family: int) -> socket.socket:
     listener = socket.create_server(
-        (host, port),
+        address,
         family=family,
         backlog=_BACKLOG,
         # `::` is also the wildcard of IPv4, by which clients on this machine connect.

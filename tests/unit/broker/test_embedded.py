@@ -1,5 +1,6 @@
 """Addresses of `EmbeddedBroker`, and its errors for missing topics, hosts and starts."""
 
+import re
 import socket
 import threading
 
@@ -13,6 +14,7 @@ from spark_kafka_sink import (
     KafkaProdError,
     UnknownTopicError,
 )
+from spark_kafka_sink.broker.net.socket_server import listen
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.report.report_storage import read_report
 
@@ -23,14 +25,14 @@ def test_missing_topic_error_lists_existing_topics() -> None:
     assert unknown.value.hint == "Topics: events."
 
 
-@pytest.mark.parametrize("host", ["::1", "localhost", "127.0.0.1"])
+@pytest.mark.parametrize("host", ["::1", "[::1]", "localhost", "127.0.0.1"])
 def test_real_client_connects_to_each_kind_of_host(host: str) -> None:
     with EmbeddedBroker(host=host, topics={"t": 1}, nodes=2) as kafka:
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
         producer.produce("t", value=b"v")
         assert producer.flush(30) == 0
         assert kafka.end_offsets("t") == [1]
-        assert kafka.bootstrap_servers.startswith(f"[{host}]:" if ":" in host else f"{host}:")
+        assert kafka.bootstrap_servers.startswith("[::1]:" if ":" in host else f"{host}:")
 
 
 def test_all_addresses_include_ipv4_and_ipv6() -> None:
@@ -41,9 +43,10 @@ def test_all_addresses_include_ipv4_and_ipv6() -> None:
 
 
 def test_host_error_names_the_host_and_port_error_the_port() -> None:
-    for host in ("192.0.2.1", "2001:db8::1", "no-such-host.invalid"):
-        with pytest.raises(BrokerUnavailableError, match="Set host to an address"):
-            EmbeddedBroker(host=host).start()
+    for host in ("192.0.2.1", "[2001:db8::1]", "no-such-host.invalid"):
+        text = rf"listen on {re.escape(host)}:0: .*Set host to an address"
+        with pytest.raises(BrokerUnavailableError, match=text):
+            EmbeddedBroker(host=host.strip("[]")).start()
     with EmbeddedBroker() as kafka:
         port = int(kafka.bootstrap_servers.rpartition(":")[2])
         with pytest.raises(BrokerUnavailableError, match="Set another port"):
@@ -57,6 +60,26 @@ def test_invalid_host_name_is_an_error(tls: bool) -> None:
             EmbeddedBroker(host=host, tls=tls)
     with pytest.raises(BrokerUnavailableError, match="Set host to an address"):
         EmbeddedBroker(host="größe.invalid", tls=tls).start()
+
+
+def test_broker_listens_at_the_address_of_the_host_that_the_machine_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    addresses = [(socket.AF_INET6, ("::1", 0)), (socket.AF_INET, ("192.0.2.1", 0))]
+    resolved = [(family, socket.SOCK_STREAM, 6, "", address) for family, address in addresses]
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: resolved)
+    with listen("name", 0) as listener:
+        assert listener.getsockname()[0] == "::1"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        resolved[1] = (*resolved[1][:4], other.getsockname())
+        with pytest.raises(OSError, match="in use"):
+            listen("name", 0)
+
+
+def test_port_error_contains_the_allowed_ports() -> None:
+    for port in (-1, 70_000):
+        with pytest.raises(ConfigError, match="Set a port from 1 to 65533, or 0"):
+            EmbeddedBroker(port=port, nodes=2)
 
 
 def test_broker_that_was_not_started_has_no_address() -> None:
