@@ -151,14 +151,15 @@ def _delete(file: Path) -> None:
         file.resolve().unlink()
 
 
-def delete_file(path: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Delete a file.
+def delete_file(path: str, folders: int = 0, timeout_s: float = TIMEOUT_S) -> None:
+    """Delete a file, and those of its `folders` nearest parent folders that become empty.
 
     Raises:
         ReportError: the file cannot be deleted, or not within the time limit.
     """
     location = ReportLocation.of(path)
-    _attempt("the old file cannot be deleted:", path, timeout_s, lambda: _delete_at(location))
+    problem = "the old file cannot be deleted:"
+    _attempt(problem, path, timeout_s, lambda: _delete_at(location, folders))
 
 
 def delete_files(
@@ -188,12 +189,22 @@ def delete_files(
     _attempt("old files cannot be deleted from", folder, timeout_s, delete)
 
 
-def _delete_at(location: ReportLocation) -> None:
+def _delete_at(location: ReportLocation, folders: int) -> None:
     if location.local is not None:
         _delete(location.local)
+        with suppress(OSError):  # A folder is not empty, or is a link.
+            for folder in location.local.parents[:folders]:
+                folder.rmdir()
         return
+    from pyarrow.fs import FileSelector  # see _arrow_error
+
     filesystem, target = location.connect()
     filesystem.delete_file(target)
+    for _ in range(folders if location.has_folders else 0):
+        target = target.rpartition("/")[0]
+        if filesystem.get_file_info(FileSelector(target)):
+            return
+        filesystem.delete_dir(target)
 
 
 def read_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | None = None) -> str:

@@ -30,6 +30,7 @@ from spark_kafka_sink.spark.reports.abort_files import describe_error
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, keep_in_process
 from spark_kafka_sink.spark.reports.report_paths import (
     StreamIdentity,
+    micro_batch_folders,
     micro_batch_path,
     own_report_path,
     path_within,
@@ -192,7 +193,7 @@ class Publication:
             earlier = replace(self, batch_id=batch, path=micro_batch_path(configured_path, batch))
             return earlier.own_path(report.query_id)
 
-        delete_old_reports(report, path_of)
+        delete_old_reports(report, path_of, micro_batch_folders(configured_path))
 
     def _write(self, report: DeliveryReport) -> None:
         path = self.own_path(report.query_id)

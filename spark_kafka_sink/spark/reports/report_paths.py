@@ -16,7 +16,7 @@ import re
 import uuid
 from contextlib import suppress
 from dataclasses import astuple, dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote, urlsplit
 
@@ -91,6 +91,12 @@ def micro_batch_path(path: str, batch_id: int) -> str:
     base, query = split_query(path)
     named = base if _NUMBER in base else f"{base.rstrip('/')}/batch-{_NUMBER}.json"
     return named.replace(_NUMBER, str(batch_id)) + query
+
+
+def micro_batch_folders(path: str) -> int:
+    """Return how many folders contain the report of one micro-batch only, by `{batchId}`."""
+    tail = split_query(path)[0].partition(_NUMBER)[2]
+    return len(PurePath(f"{_NUMBER}{tail}").parents) - 1
 
 
 def stream_reports_folder(path: str) -> str:

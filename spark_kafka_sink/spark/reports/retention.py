@@ -28,10 +28,17 @@ _LISTING_INTERVAL: Final = 100
 """Statistics are deleted every 100 micro-batches, because their folder must be listed."""
 
 
-def delete_old_reports(report: DeliveryReport, path_of: Callable[[int], str | None]) -> None:
-    """Delete the reports of micro-batches that are too old; `path_of` returns a report's path.
+def delete_old_reports(
+    report: DeliveryReport, path_of: Callable[[int], str | None], folders: int
+) -> None:
+    """Delete the reports of micro-batches that are too old, and their folders if these are empty.
 
     Usually, this is one report: older ones were deleted after earlier micro-batches.
+
+    Args:
+        report: the report of the latest micro-batch.
+        path_of: returns a report's path.
+        folders: number of parent folders that contain the report of one micro-batch only.
     """
     newest = (report.batch_id or 0) - KEPT
     for batch in range(newest, max(newest - _AT_ONCE, -1), -1):
@@ -39,10 +46,10 @@ def delete_old_reports(report: DeliveryReport, path_of: Callable[[int], str | No
         if status is None:
             break
         if status != WriteStatus.FAILED:
-            delete_file(str(path_of(batch)))
+            delete_file(str(path_of(batch)), folders)
     oldest = (report.batch_id or 0) - FAILED_KEPT
     if oldest >= 0 and _status(path_of(oldest), report.query_id) is not None:
-        delete_file(str(path_of(oldest)))
+        delete_file(str(path_of(oldest)), folders)
 
 
 def _status(path: str | None, query_id: str) -> str | None:

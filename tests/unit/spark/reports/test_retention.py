@@ -43,6 +43,17 @@ def test_reports_of_the_last_micro_batches_are_kept(tmp_path: Path, template: st
     assert (tmp_path / "mine.json").exists()
 
 
+def test_empty_folders_of_old_micro_batches_are_deleted(tmp_path: Path) -> None:
+    template = tmp_path / "reports" / "of-{batchId}" / "day" / "report.json"
+    for batch in range(10):
+        publish(batch, template)
+        if batch == 1:
+            (tmp_path / "reports" / "of-1" / "mine.json").touch()
+    kept = {folder.name: sorted(file.name for file in folder.iterdir())
+            for folder in (tmp_path / "reports").iterdir()}  # fmt: skip
+    assert kept == {"of-1": ["mine.json"]} | {f"of-{batch}": ["day"] for batch in range(5, 10)}
+
+
 def test_reports_of_an_earlier_release_are_deleted_but_not_those_of_other_queries(
     tmp_path: Path,
 ) -> None:
@@ -68,6 +79,12 @@ def test_files_of_a_remote_folder_are_deleted(monkeypatch: pytest.MonkeyPatch) -
     remote = _MockFileSystem()
     place = lambda location: (remote, location.path.partition("//")[2])  # noqa: E731
     monkeypatch.setattr(ReportLocation, "connect", place)
+    for batch in range(7):
+        publish(batch, "mock://nested/{batchId}/report.json")
+        if batch == 0:
+            write_report("mock://nested/0/mine.json", "{}")
+    folders = remote.get_file_info(FileSelector("nested"))
+    assert sorted(folder.base_name for folder in folders) == list("023456")
     write_report("mock://statistics/query-01234567-batch-1-task-0-1-ab-0.jsonl", "{}")
     for batch in range(95, 106):
         publish(batch, "mock://reports", statisticsPath="mock://statistics")
