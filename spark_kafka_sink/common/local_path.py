@@ -12,14 +12,20 @@ def absolute_path(text: str | Path, raised: type[KafkaProdError] = ConfigError) 
     """Return an absolute path, with ~ replaced by the home directory.
 
     Raises:
-        KafkaProdError: an error of the class `raised`: the path starts with ~, and the home
-            directory is unknown.
+        KafkaProdError: an error of the class `raised`: the path starts with ~ or ~user, and the
+            home directory or the user is unknown.
     """
     try:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:
+        start = Path(text).parts[0]
+        unknown, remedy = (
+            ("home directory", "Set the environment variable HOME, or use")
+            if start == "~"
+            else ("user", "Use")
+        )
         raise raised(
-            f"the path {text} starts with ~, but the home directory is unknown on "
+            f"the path {text} starts with {start}, but the {unknown} is unknown on "
             f"{socket.gethostname()}",
-            hint="Set the environment variable HOME, or use a path without ~.",
+            hint=f"{remedy} a path without ~.",
         ) from error

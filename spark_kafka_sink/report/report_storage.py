@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_OTHER_HOST = re.compile(r"file://(?!localhost(/|$)|/|$)", re.IGNORECASE)
 _REMOTE = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss", "mock"})
 _INSTEAD = {
     "dbfs": "write it as /dbfs/..., or as /Volumes/catalog/schema/volume/...",
@@ -56,8 +57,8 @@ class ReportLocation:
         """Parse the location that a user specified for `subject`, without accessing it.
 
         Raises:
-            ReportError: the scheme's file system is not supported; the hint suggests an
-                alternative.
+            ReportError: the scheme's file system is not supported, or a `file:` URI names another
+                host; the hint suggests an alternative.
         """
         match = _SCHEME.match(path)
         scheme = match[1].lower() if match else "file"
@@ -68,6 +69,11 @@ class ReportLocation:
                 f"the file system {scheme}: is not supported",
                 hint=_INSTEAD.get(scheme, f"use a local path, or one of {known}"),
             )
+        if _OTHER_HOST.match(path):
+            raise ReportError(
+                f"{subject} cannot be written to {redact_uri(path)}: file:// is followed by a host",
+                hint="Write a local path as file:///path.",
+            )
         return cls(path, scheme)
 
     @property
@@ -76,7 +82,7 @@ class ReportLocation:
         if self.scheme != "file":
             return None
         path = self.path
-        if path.lower().startswith("file:/"):
+        if path.lower().startswith("file:"):
             path = unquote(urlsplit(path).path)
         return absolute_path(path, ReportError)
 

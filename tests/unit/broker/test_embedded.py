@@ -98,6 +98,10 @@ def test_path_in_an_unknown_home_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
             KafkaProdError, match=r"starts with ~, .* Set the environment variable HOME"
         ):
             use("~/kafka")
+        with pytest.raises(
+            KafkaProdError, match=r"starts with ~nobody-here, but the user is unknown .* Use a path"
+        ):
+            use("~nobody-here/kafka")
 
 
 def test_running_broker_is_not_started_again() -> None:

@@ -29,14 +29,14 @@ def test_folder_of_a_local_path_is_created(tmp_path: Path) -> None:
     assert read_report(str(path)) == "grüße"
 
 
-@pytest.mark.parametrize("name", ["report.json", "run:1.json", "~/report.json"])
+@pytest.mark.parametrize("name", ["report.json", "run:1.json", "~/report.json", "file:report.json"])
 def test_relative_paths_and_home_are_resolved(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     write_report(name, "x")
-    assert (tmp_path / name.removeprefix("~/")).read_text() == "x"
+    assert (tmp_path / name.removeprefix("~/").removeprefix("file:")).read_text() == "x"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,20 @@ def test_file_uri_is_a_path(tmp_path: Path) -> None:
     write_report(uri, "x")
     assert (tmp_path / "de ep" / "report.json").read_text() == "x"
     assert read_report(uri) == "x"
+
+
+@pytest.mark.parametrize("start", ["file://localhost", "FILE:", "file://LOCALHOST"])
+def test_file_uri_of_this_machine_is_a_path(start: str, tmp_path: Path) -> None:
+    write_report(f"{start}{tmp_path}/report.json", "x")
+    assert (tmp_path / "report.json").read_text() == "x"
+
+
+@pytest.mark.parametrize("host", ["otherhost", "localhost.example"])
+def test_file_uri_of_another_host_is_an_error(host: str, tmp_path: Path) -> None:
+    for access in (read_report, lambda path: write_report(path, "x")):
+        with pytest.raises(ReportError, match=r"followed by a host\. .* file:///path"):
+            access(f"file://{host}{tmp_path}/report.json")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_pyarrow_file_system() -> None:
