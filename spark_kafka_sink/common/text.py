@@ -125,16 +125,16 @@ def shown_variable(name: str) -> str:
     )
 
 
-def shown_file(path: str) -> str:
-    """Return the name of a file. If it might be the file's content or a password, describe it.
+def shown_file(path: str, kind: str = "file") -> str:
+    """Return a file's or folder's name. If it might be a file's content or a password, describe it.
 
     A path contains a separator, or has an extension that is typical of certificate and password
     files.
     """
     is_path = "/" in path or "\\" in path or _FILE_NAME.fullmatch(path) is not None
     if is_path and len(path) <= _MAX_PATH_CHARS and "\n" not in path and secret_kind(path) is None:
-        return f"the file {quoted(path)}"
-    return f"a file whose name is {described(path)}, which does not look like a path"
+        return f"the {kind} {quoted(path)}"
+    return f"a {kind} whose name is {described(path)}, which does not look like a path"
 
 
 def quoted(text: str) -> str:

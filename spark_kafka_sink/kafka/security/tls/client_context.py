@@ -220,13 +220,11 @@ def _trust_system(context: ssl.SSLContext) -> None:
 def system_authorities_note() -> str:
     """Return a note that names the environment variables that replace the system's authorities."""
     paths = ssl.get_default_verify_paths()
-    variables = {
-        name: os.environ.get(name) for name in (paths.openssl_cafile_env, paths.openssl_capath_env)
-    }
+    kinds = {paths.openssl_cafile_env: "file", paths.openssl_capath_env: "folder"}
+    values = {name: os.environ[name] for name in kinds if name in os.environ}
     return "".join(
-        f"; the environment variable {name} is {shown_file(path)}"
-        for name, path in variables.items()
-        if path is not None
+        f"; the environment variable {name} is {shown_file(path, kinds[name]) if path else 'empty'}"
+        for name, path in values.items()
     )
 
 

@@ -255,7 +255,8 @@ def test_error_names_variables_that_replace_the_system_authorities(
 ) -> None:
     broken = tmp_path / "empty.pem"
     broken.touch()
-    texts = [f"the environment variable {name} is the file {broken}" for name in variables]
+    kinds = {"SSL_CERT_FILE": "file", "SSL_CERT_DIR": "folder"}
+    texts = [f"the environment variable {name} is the {kinds[name]} {broken}" for name in variables]
     for name in variables:
         monkeypatch.setenv(name, str(broken))
     with pytest.raises(ssl.SSLCertVerificationError) as caught:
@@ -267,6 +268,13 @@ def test_error_names_variables_that_replace_the_system_authorities(
         with pytest.raises(ConfigError, match="no certificate authorities") as missing:
             create_client_context(TlsConfig())
         assert [text for text in texts if text in str(missing.value)] == texts
+
+
+def test_error_names_empty_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
+        monkeypatch.setenv(name, "")
+    with pytest.raises(ConfigError, match=r"SSL_CERT_FILE is empty; .* SSL_CERT_DIR is empty"):
+        create_client_context(TlsConfig())
 
 
 def test_server_name_indication(tmp_path: Path) -> None:
