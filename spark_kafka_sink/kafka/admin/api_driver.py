@@ -335,7 +335,7 @@ class ApiDriver(Generic[K, V]):
         states = [self._in_progress[key] for key in keys]
         repeated = any(state.closed_by == outcome.node for state in states)
         if was_closed and repeated and not handler.retries_rejected_connections:
-            raise closed_twice_error(handler.api, outcome.node)
+            raise closed_twice_error(handler.api, outcome.node, outcome.failure)
         for state in states:
             state.closed_by = outcome.node if was_closed else None
 

@@ -1,4 +1,4 @@
-"""Detect brokers that close the connection when they receive a request, instead of rejecting it."""
+"""Detect brokers that close the connection on a request, or whose response cannot be read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED
+from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED, UNREADABLE
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
@@ -19,14 +19,22 @@ _REASONS: Final = frozenset({CLOSED, os.strerror(errno.ECONNRESET), os.strerror(
 
 
 def is_closed(failure: str | None, *, is_written: bool) -> bool:
-    """Return True if the broker has closed the connection after it received the whole request."""
-    return is_written and failure in _REASONS
+    """Return True if the connection was closed after the broker received the whole request.
+
+    The broker has closed it, or this client, because it could not read the response.
+    """
+    if failure is None or not is_written:
+        return False
+    return failure in _REASONS or failure.startswith(UNREADABLE)
 
 
-def closed_twice_error(api: ApiKey, node: Node) -> ProtocolError:
-    """Return the error for a broker that has closed the connection on the same request twice."""
+def closed_twice_error(api: ApiKey, node: Node, failure: str | None) -> ProtocolError:
+    """Return the error for a connection that was closed on the same request twice."""
+    is_unreadable = failure is not None and failure.startswith(UNREADABLE)
     return ProtocolError(
-        f"the broker closed the connection twice when it received {api.name}",
+        f"{failure} (twice)"
+        if is_unreadable
+        else f"the broker closed the connection twice when it received {api.name}",
         broker=str(node),
         hint=f"See the broker's log; it may not support {api.name}.",
     )
@@ -50,7 +58,7 @@ class ClosedConnections:
         if not is_closed(completion.failure, is_written=completion.is_written):
             self._nodes = {closed for closed in self._nodes if closed[0] is not api}
         elif (api, node) in self._nodes:
-            raise closed_twice_error(api, node)
+            raise closed_twice_error(api, node, completion.failure)
         else:
             self._nodes.add((api, node))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.kafka.client.channel.authenticator import Authenticator, SaslLogin, Step
+from spark_kafka_sink.kafka.client.channel.connection_failures import UNREADABLE
 from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, ChannelState
 from spark_kafka_sink.kafka.client.request import InFlightRequest, Request
 from spark_kafka_sink.kafka.protocol import messages
@@ -298,7 +299,14 @@ def _lower_version(frame: memoryview, version: int) -> int:
 
 
 def _read(request: Request, frame: memoryview) -> Any:
-    """Decode the response to a request."""
-    if request.reader is not None:
-        return request.reader(frame)
-    return messages.read_response(response_type(request.api, request.version), frame)[1]
+    """Decode the response to a request.
+
+    Raises:
+        ProtocolError: the bytes are not a response to the request; the error names its API.
+    """
+    try:
+        if request.reader is not None:
+            return request.reader(frame)
+        return messages.read_response(response_type(request.api, request.version), frame)[1]
+    except ProtocolError as error:
+        raise ProtocolError(f"{UNREADABLE} {request.api.name}: {error}") from error

@@ -87,7 +87,8 @@ class ProducerBatch:
     - `is_possibly_persisted`: the batch was sent but got no conclusive response, so the log may
       contain it.
     - `is_retried`: an attempt was rejected or its response was lost, so the batch is sent again.
-      `rejection_code` is the error code of the latest rejection, or 0.
+      `rejection_code` is the error code of the latest rejection, or 0; `loss` is the reason why the
+      latest attempt has no response, or "".
     - `label` is the batch's number within the session, followed by a number for each split. `order`
       numbers the batches sent to the partition in the same way; it is empty before the first send.
     - `delivery_start` is the time from which delivery.timeout.ms is measured for a sent batch; see
@@ -120,6 +121,7 @@ class ProducerBatch:
     is_possibly_persisted: bool = False
     is_retried: bool = False
     rejection_code: int = 0
+    loss: str = ""
     sent_at: float = 0.0
     delivery_start: float = 0.0
     label: tuple[int, ...] = ()

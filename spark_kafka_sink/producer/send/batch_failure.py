@@ -115,7 +115,7 @@ def batch_error(
         )
     denied = code in error_codes.AUTHORIZATION_FAILED
     details = [acls.describe_denied(code, topic)] if denied else []
-    details += [response.message] if response.message else []
+    details += [text for text in (response.message, _loss(batch)) if text]
     details += [f"record {index}: {text}" for index, text in response.record_errors[:5]]
     hint = _HINTS.get(code, "See Kafka's documentation of this error.")
     hint = _FENCED if code in error_codes.FENCED and not transactional else hint
@@ -123,6 +123,11 @@ def batch_error(
         return _permanent_error(batch, code, details, hint)
     hint = acls.hint(code, topic)
     return _permanent_error(batch, code, details, hint, AuthorizationError)
+
+
+def _loss(batch: ProducerBatch) -> str:
+    """Return why the latest attempt has no response, or "" if it has one."""
+    return f"attempt {batch.attempts} got no response: {batch.loss}" if batch.loss else ""
 
 
 def unknown_producer_error(batch: ProducerBatch) -> DeliveryError:
@@ -166,6 +171,7 @@ def timeout_error(
         batch.topic_partition,
         f"records were not acknowledged within delivery.timeout.ms = {timeout_ms}"
         + (f"; the latest response was {latest}" if latest else "")
+        + (f"; {_loss(batch)}" if batch.loss else "")
         + (f" ({seen})" if seen else "")
         + throttled_note(throttled_ms),
         _HINTS.get(batch.rejection_code, _THROTTLED if throttled_ms else _UNREACHED),

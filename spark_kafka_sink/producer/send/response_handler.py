@@ -139,6 +139,7 @@ class ResponseHandler:
 
     def _apply(self, result: BatchResult, completion: Completion, now: float) -> None:
         batch, code, step = result.batch, result.response.code, _COMPLETED
+        batch.loss = completion.failure or ""
         if code != ErrorCode.none:
             step = next_step(code, self._facts(result, now))
             if may_be_persisted_after(code):

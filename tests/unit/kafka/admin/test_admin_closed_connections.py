@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, QueuedRequest
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.protocol import messages
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.scripted import blocking_client
@@ -34,6 +36,26 @@ def test_second_closed_connection_is_an_error_that_names_the_api(api: ApiKey) ->
         began = client.now()
         text = f"the broker closed the connection twice when it received {api.name} "
         with pytest.raises(ProtocolError, match=text):
+            CALLS[api](client, client.deadline(60))
+        assert client.now() < began + 2
+    assert len(cluster.requests_for(api)) == 2
+
+
+@pytest.mark.parametrize("api", CALLS)
+def test_second_unreadable_response_is_an_error_that_names_the_api(
+    api: ApiKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = ScriptedCoordinator()
+    cluster.scripts[api] = lambda _node, _request: {}
+    read = messages.read_response
+
+    def read_part(kind: Any, frame: memoryview) -> tuple[int, Any]:
+        return read(kind, frame[:5] if kind.__api_key__ == api else frame)
+
+    monkeypatch.setattr(messages, "read_response", read_part)
+    with blocking_client(cluster) as client:
+        began = client.now()
+        with pytest.raises(ProtocolError, match=rf"cannot read the response to {api.name}.*twice"):
             CALLS[api](client, client.deadline(60))
         assert client.now() < began + 2
     assert len(cluster.requests_for(api)) == 2

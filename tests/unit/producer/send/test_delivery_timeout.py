@@ -1,5 +1,6 @@
 """delivery.timeout.ms: from when it is measured, and the status of batches that exceed it."""
 
+import re
 from typing import Any
 
 import pytest
@@ -91,6 +92,15 @@ def test_throttled_bootstrap_server_does_not_delay_timeout_without_leader() -> N
         assert sim.client.metadata.cluster.leader("t", 0) == NO_LEADER
         assert "delivery.timeout.ms" in str(error)
         assert 31 <= sim.clock.monotonic() - begun < 36
+
+
+def test_delivery_timeout_after_lost_responses_names_the_reason() -> None:
+    """Event Hubs closes the connection on a request that is too large."""
+    with world(delivery_timeout_ms=31_000) as sim:
+        sim.fault(*[Fault(lose=True)] * 10_000)
+        sim.send_batches(1)
+        text = str(sim.await_failure(0.25))
+    assert re.search(r"attempt \d+ got no response: the broker closed the connection", text)
 
 
 @pytest.mark.parametrize(
