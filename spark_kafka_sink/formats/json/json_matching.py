@@ -61,6 +61,10 @@ class Validator(Protocol):
         """Apply the rules of a subschema to a column, or validate the value null."""
         ...
 
+    def referenced(self, ref: str) -> tuple[Validator, Any]:
+        """Return the schema to which a reference leads, and a validator that resolves its parts."""
+        ...
+
     def scope_uris(self) -> tuple[str, ...]:
         """Return the URIs of the schemas in the dynamic scope."""
         ...

@@ -5,7 +5,7 @@ Only this module uses a validator's `_resolver`, which has no public name, and r
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache, partial, partialmethod
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -75,12 +75,32 @@ def _validator_class(draft: Any, reference_uris: ReferenceUris) -> Any:
 
     extended.evolve = evolve
     extended.scope_uris = _scope_uris
+    extended.referenced = partialmethod(_referenced, dict(reference_uris))
     return extended
 
 
 def _scope_uris(validator: Any) -> tuple[str, ...]:
     """See `Validator.scope_uris`."""
     return tuple(dict.fromkeys(uri for uri, _ in validator._resolver.dynamic_scope()))  # noqa: SLF001
+
+
+def _referenced(
+    validator: Any, reference_uris: Mapping[tuple[str, str], str], ref: str
+) -> tuple[Any, Any]:
+    """See `Validator.referenced`."""
+    resolved = validator._resolver.lookup(_with_document(validator, reference_uris, ref))  # noqa: SLF001
+    schema = resolved.contents
+    return validator.evolve(schema=schema, _resolver=resolved.resolver), schema
+
+
+def _with_document(validator: Any, reference_uris: Mapping[tuple[str, str], str], ref: str) -> str:
+    """Return a reference with the URI of the document to which its name leads."""
+    name, *fragment = ref.split("#", 1)
+    base = validator._resolver._base_uri  # noqa: SLF001
+    uri = urljoin(base, name)
+    keys = (base, name), (base, uri), ("", uri)
+    document_uri = next((reference_uris[key] for key in keys if key in reference_uris), None)
+    return "#".join((document_uri, *fragment)) if document_uri and name else ref
 
 
 def _apply_rule(
@@ -116,15 +136,9 @@ def _follow_reference(
             f"the JSON Schema has the reference {ref!r}, which is not a text",
             hint='Change it to a text such as "#/definitions/name".',
         )
-    resolver = validator._resolver  # noqa: SLF001
-    name, *fragment = ref.split("#", 1)
-    base = resolver._base_uri  # noqa: SLF001
-    uri = urljoin(base, name)
-    keys = (base, name), (base, uri), ("", uri)
-    document_uri = next((reference_uris[key] for key in keys if key in reference_uris), None)
-    reference = "#".join((document_uri, *fragment)) if document_uri and name else ref
+    reference = _with_document(validator, reference_uris, ref)
     if isinstance(instance, MatchContext):
-        subschema = resolver.lookup(reference).contents
+        subschema = validator._resolver.lookup(reference).contents  # noqa: SLF001
         if id(subschema) not in instance.cache.checked:
             instance.cache.checked.add(id(subschema))
             _check_subschema(draft, ref, subschema)

@@ -48,6 +48,8 @@ VALUES: Any = pa.array(
         ]
     ),
 )
+A_ONLY: dict[str, Any] = {"properties": {"a": {}}}
+WITH_Z: dict[str, Any] = {"properties": {"z": {}}}
 
 
 @pytest.mark.parametrize("constant", [True, False])
@@ -72,6 +74,53 @@ def test_constants_of_keywords_that_are_not_checked(keyword: str, *, constant: b
         schema = {**an_object(d={**TEXT, keyword: constant}), "$schema": DRAFTS[draft]}
         draft.check_schema(schema)
         assert not errors_of(TEXTS, schema)
+
+
+@pytest.mark.parametrize("draft", ["2019-09", "2020-12"])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"allOf": [{"properties": {"b": {}}}]},
+        {"allOf": [WITH_Z]},
+        {"allOf": [{"anyOf": [WITH_Z, {"required": ["a"]}]}]},
+        {"allOf": [{"patternProperties": {"^z": {}}}]},
+        {"allOf": [{"patternProperties": {"^y": {}}}]},
+        {"allOf": [{"additionalProperties": True}]},
+        {"allOf": [{"unevaluatedProperties": True}]},
+        {"unevaluatedProperties": {"type": "string"}},
+        {"unevaluatedProperties": {"type": "integer"}},
+        {"dependentSchemas": {"a": WITH_Z}},
+        {"if": {"required": ["a"]}, "then": WITH_Z},
+        {"if": WITH_Z},
+        {"$ref": "#/$defs/z"},
+        {"$ref": "#/$defs/a"},
+        {"$ref": "https://o.org/other"},
+        {"$ref": "https://o.org/tree"},
+        {"additionalProperties": True},
+    ],
+)
+def test_unevaluated_properties(parts: dict[str, Any], draft: str) -> None:
+    """The library judges a row, and the sink the column: all alternatives count."""
+    schema = {
+        "$schema": f"https://json-schema.org/draft/{draft}/schema",
+        "$defs": {
+            "z": WITH_Z,
+            "a": {"allOf": [A_ONLY]},
+            "other": {"$id": "https://o.org/other", "$ref": "#/$defs/z", "$defs": {"z": WITH_Z}},
+            "tree": {"$id": "https://o.org/tree", "properties": {"z": {"$ref": "tree"}}},
+        },
+        **A_ONLY,
+        "unevaluatedProperties": False,
+        **parts,
+    }
+    rows = pa.array([{"a": "x", "z": "x"}])
+    is_valid = jsonschema.validators.validator_for(schema)(schema).is_valid(rows[0].as_py())
+    try:
+        accepted = not len(errors_of(rows, schema, writes_nulls=False).rows)
+    except ColumnError:
+        accepted = False
+    assert accepted is is_valid
 
 
 @pytest.mark.parametrize(
