@@ -5,12 +5,14 @@ They are frozen, are sent to every task, and have a repr without secrets.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.secret import Secret
+
+TRUSTSTORE_LOCATION = "kafka.ssl.truststore.location"
 
 
 class SecurityProtocol(Enum):
@@ -67,6 +69,8 @@ class TrustStore:
     certificates: Secret | None = None
     """PEM text, or a reference to PEM text."""
     password: Secret | None = None
+    location_option: str = field(default=TRUSTSTORE_LOCATION, compare=False)
+    """The name of the option with the location; shown in errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,8 @@ class KeyStore:
     """Password of the file."""
     key_password: Secret | None = None
     """Password of the private key, if it differs from `password` or if a PEM key is encrypted."""
+    location_option: str = field(default="kafka.ssl.keystore.location", compare=False)
+    """The name of the option with the location; shown in errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

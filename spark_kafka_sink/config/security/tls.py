@@ -79,7 +79,13 @@ def _truststore(values: SecurityValues) -> TrustStore | None:
         if password is not None:
             raise _missing_option(values, "ssl.truststore.password", "ssl.truststore.location")
         return None
-    return TrustStore(type=kind, location=location, certificates=certificates, password=password)
+    return TrustStore(
+        type=kind,
+        location=location,
+        certificates=certificates,
+        password=password,
+        location_option=values.name("ssl.truststore.location"),
+    )
 
 
 def ca_file(values: SecurityValues, option: str) -> Secret | None:
@@ -114,6 +120,7 @@ def _keystore(values: SecurityValues) -> KeyStore | None:
         location=location,
         password=password,
         key_password=values.secret("ssl.key.password"),
+        location_option=values.name("ssl.keystore.location"),
     )
 
 

@@ -19,7 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.text import shown_file, shown_name
-from spark_kafka_sink.config.security.security_config import TlsConfig, TlsVersion, TrustStore
+from spark_kafka_sink.config.security.security_config import (
+    TRUSTSTORE_LOCATION,
+    TlsConfig,
+    TlsVersion,
+    TrustStore,
+)
 from spark_kafka_sink.kafka.security.tls import stores
 from spark_kafka_sink.kafka.security.tls.cipher_suites import (
     TLS_1_3_SUITES,
@@ -27,7 +32,7 @@ from spark_kafka_sink.kafka.security.tls.cipher_suites import (
     cipher_suites,
 )
 from spark_kafka_sink.kafka.security.tls.pem import encrypt_private_key
-from spark_kafka_sink.kafka.security.tls.stores import TRUSTSTORE_LOCATION, client_identity
+from spark_kafka_sink.kafka.security.tls.stores import client_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,7 +203,7 @@ def _trust(context: ssl.SSLContext, store: TrustStore | None) -> None:
     try:
         context.load_verify_locations(cadata=b"".join(stores.trusted_certificates(store)))
     except (ssl.SSLError, ValueError) as error:
-        option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
+        option = store.certificates.option if store.certificates else store.location_option
         reason = getattr(error, "reason", None) or error.args[-1]  # OpenSSL's reason can be None.
         raise ConfigError(
             f"option {option} contains a certificate that cannot be read: {reason}",

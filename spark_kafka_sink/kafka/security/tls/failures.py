@@ -317,7 +317,7 @@ def _trust_advice(config: TlsConfig) -> str:
             "this option, the operating system's authorities are "
             f"trusted{system_authorities_note()}."
         )
-    option = store.certificates.option if store.certificates else "kafka.ssl.truststore.location"
+    option = store.certificates.option if store.certificates else store.location_option
     return (
         f"Add the authority's certificate to the file or text of {option}. A broker must send all "
         "intermediate certificates."

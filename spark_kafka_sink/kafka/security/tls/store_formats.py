@@ -31,7 +31,6 @@ _OWN_KEY_HINT = (
     " A key with a password other than the store's is not supported: recreate the store with "
     "keytool."
 )
-KEYSTORE_LOCATION = "kafka.ssl.keystore.location"
 
 
 def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
@@ -104,7 +103,7 @@ def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12K
         raise ConfigError(
             f"the PKCS12 store of option {option} {problem}",
             hint=f"Check {password_option}: it must be the password of the store and of its key."
-            + (_OWN_KEY_HINT if option == KEYSTORE_LOCATION else ""),
+            + (_OWN_KEY_HINT if "ssl.keystore.location" in option else ""),
         ) from error
 
 
@@ -167,6 +166,11 @@ def open_jks(content: bytes, password: Secret | None, option: str) -> jks.JksSto
         ) from error
 
 
+def _key_password(option: str) -> str:
+    """Return the option for the key's password, by the name of the option with the location."""
+    return option.replace("ssl.keystore.location", "ssl.key.password")
+
+
 def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> PrivateKeyTypes:
     """Return the private key of an entry.
 
@@ -181,7 +185,8 @@ def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> Pr
     if password is None:
         raise ConfigError(
             f"the private key in option {option} is encrypted, and no password is set for it",
-            hint="Set kafka.ssl.keystore.password, or kafka.ssl.key.password if it differs.",
+            hint=f"Set {option.replace('.location', '.password')}, or "
+            f"{_key_password(option)} if it differs.",
         )
     try:
         return serialization.load_der_private_key(key.decrypt(utf8_text(password)), None)
@@ -190,7 +195,7 @@ def jks_private_key(key: jks.JksKey, password: Secret | None, option: str) -> Pr
             f"the private key {key.alias!r} in option {option} cannot be decrypted with "
             f"{password.option}",
             hint="The password is wrong, or the key has a different password: set "
-            "kafka.ssl.key.password.",
+            f"{_key_password(option)}.",
         ) from error
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ConfigError(

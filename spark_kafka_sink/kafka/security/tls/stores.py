@@ -24,7 +24,6 @@ from spark_kafka_sink.config.security.security_config import (
 from spark_kafka_sink.kafka.security.credentials import secrets_of
 from spark_kafka_sink.kafka.security.tls.pem import PemBlock, pem_blocks, private_key
 from spark_kafka_sink.kafka.security.tls.store_formats import (
-    KEYSTORE_LOCATION,
     all_certificates,
     certificate_chain,
     jks_private_key,
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
     from spark_kafka_sink.kafka.security.tls import jks
-
-TRUSTSTORE_LOCATION = "kafka.ssl.truststore.location"
 
 
 def store_files(config: TlsConfig) -> tuple[str, ...]:
@@ -127,11 +124,11 @@ def client_identity(store: KeyStore) -> Identity:
     """
     if store.location is None:
         return _inline_identity(store)
-    content = read_store(store.location, KEYSTORE_LOCATION)
-    match store_format(content, store.type, KEYSTORE_LOCATION):
+    content = read_store(store.location, store.location_option)
+    match store_format(content, store.type, store.location_option):
         case StoreType.PEM:
-            blocks = pem_blocks(content.decode("latin-1"), KEYSTORE_LOCATION)
-            return _pem_identity(blocks, store, KEYSTORE_LOCATION)
+            blocks = pem_blocks(content.decode("latin-1"), store.location_option)
+            return _pem_identity(blocks, store, store.location_option)
         case StoreType.PKCS12:
             return _pkcs12_identity(content, store)
         case StoreType.JKS:
@@ -139,23 +136,23 @@ def client_identity(store: KeyStore) -> Identity:
 
 
 def _pkcs12_identity(content: bytes, store: KeyStore) -> Identity:
-    opened = read_pkcs12(content, store.password or store.key_password, KEYSTORE_LOCATION)
+    opened = read_pkcs12(content, store.password or store.key_password, store.location_option)
     if opened.key is None:
-        raise _lacks("private key", KEYSTORE_LOCATION)
+        raise _lacks("private key", store.location_option)
     chain = certificate_chain(opened)
     if not chain:
-        raise _lacks("certificate", KEYSTORE_LOCATION)
-    return Identity(chain, opened.key, KEYSTORE_LOCATION)
+        raise _lacks("certificate", store.location_option)
+    return Identity(chain, opened.key, store.location_option)
 
 
 def _jks_identity(content: bytes, store: KeyStore) -> Identity:
-    opened = open_jks(content, store.password, KEYSTORE_LOCATION)
+    opened = open_jks(content, store.password, store.location_option)
     if not opened.keys:
-        raise _lacks("private key", KEYSTORE_LOCATION)
+        raise _lacks("private key", store.location_option)
     entry = opened.keys[0]
     password = store.key_password or store.password
     return Identity(
-        entry.chain, jks_private_key(entry, password, KEYSTORE_LOCATION), KEYSTORE_LOCATION
+        entry.chain, jks_private_key(entry, password, store.location_option), store.location_option
     )
 
 
@@ -198,7 +195,7 @@ def trusted_certificates(store: TrustStore) -> list[bytes]:
     Raises:
         ConfigError: the store cannot be read or opened, or contains no certificate.
     """
-    option = store.certificates.option if store.certificates else TRUSTSTORE_LOCATION
+    option = store.certificates.option if store.certificates else store.location_option
     entries = _read(store, option)
     if not entries:
         raise ConfigError(

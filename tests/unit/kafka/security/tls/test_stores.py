@@ -11,11 +11,13 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.security_config import (
+    ClientCredentialsLogin,
     KeyStore,
     StoreType,
     TlsConfig,
     TrustStore,
 )
+from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.security.tls.client_context import create_client_context
 from spark_kafka_sink.kafka.security.tls.jks import JksKey
 from spark_kafka_sink.kafka.security.tls.pem import encrypt_private_key, pem_blocks, private_key
@@ -208,6 +210,38 @@ def test_jks_key_of_an_unknown_type_is_reported() -> None:
     key = protected_key(b"\x30" + bytes([len(content)]) + content, KEY_PASSWORD)
     with pytest.raises(ConfigError, match="unsupported type"):
         jks_private_key(key, secret(KEY_PASSWORD, "key"), "kafka.ssl.keystore.location")
+
+
+@pytest.mark.parametrize("prefix", ["", "oauth."])
+def test_errors_name_the_options_of_the_login(stores: Stores, prefix: str) -> None:
+    """The TLS options for the issuer are in sasl.jaas.config."""
+    oauthbearer = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    jaas = "kafka.sasl.jaas.config"
+    files = {
+        "truststore.location": "/nowhere.jks",
+        "keystore.location": stores.path("client.jks"),
+        "keystore.password": STORE_PASSWORD,
+        "key.password": "wrong",
+    }
+    tls = " ".join(f'{prefix}ssl.{name}="{value}"' for name, value in files.items())
+    options = {
+        "kafka.bootstrap.servers": "broker:9092",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "OAUTHBEARER",
+        "kafka.sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
+        jaas: f'{oauthbearer} required clientId="a" clientSecret="b" {tls};',
+    }
+    sasl = ProducerConfig.parse(options).security.sasl
+    assert sasl is not None
+    assert isinstance(sasl.login, ClientCredentialsLogin)
+    config = sasl.login.tls
+    assert config is not None
+    assert config.truststore is not None
+    assert config.keystore is not None
+    with pytest.raises(ConfigError, match=rf"option {prefix}ssl\.truststore\.location in {jaas} "):
+        trusted_certificates(config.truststore)
+    with pytest.raises(ConfigError, match=rf": set {prefix}ssl\.key\.password in {jaas}\."):
+        client_identity(config.keystore)
 
 
 def test_invalid_path_is_reported() -> None:
