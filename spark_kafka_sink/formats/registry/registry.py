@@ -28,7 +28,7 @@ from spark_kafka_sink.formats.registry.registry_requests import (
 from spark_kafka_sink.formats.registry.registry_schemas import SCHEMA_TYPES, RegisteredSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.security.security_config import SaslConfig
@@ -199,31 +199,47 @@ class Registry:
     def check_compatibility(self, subject: str, candidate: CandidateSchema) -> str:
         """Check that a schema can be registered, without registering it; return a description.
 
+        If an import is not registered, only the import is checked: the schema would refer to a
+        version that does not exist yet.
+
         Raises:
             SchemaRegistryError: the schema is incompatible with the latest version, or see
                 `RegistryRequests.fail`.
         """
-        latest = f"the latest version of subject {subject}"
         if self._protobuf.find_version(subject, candidate) is not None:
             return f"subject {subject} has the schema"
         try:
             schemas = [*self._spellings(candidate, self._protobuf.lookup_import)]
         except UnregisteredImportError as error:
-            return f"the import {error} does not exist in the registry yet"
-        if self._config.is_mock:  # The subject accepts any schema.
-            return f"the schema is compatible with {latest}"
+            if self._is_compatible(error.name, error.schemas, f"the import {error.name}"):
+                return (
+                    f"the import {error.name} is compatible with its latest version; {subject} is "
+                    "checked when the import is registered"
+                )
+            return f"the import {error.name} does not exist in the registry yet"
+        if self._is_compatible(subject, schemas, "the schema"):
+            return f"the schema is compatible with the latest version of subject {subject}"
+        return f"subject {subject} does not exist yet"
+
+    def _is_compatible(self, subject: str, schemas: Sequence[Any], what: str) -> bool:
+        """Return True if a spelling is compatible, or False if the subject does not exist.
+
+        Raises:
+            SchemaRegistryError: see `check_compatibility`.
+        """
         action, normalize = f"check the schema of subject {subject}", self._config.normalize
+        if self._config.is_mock:  # The subject accepts any schema.
+            return True
         for schema in schemas:
             compatible = self._requests.find(
                 action, self._client.test_compatibility, subject, schema, normalize=normalize
             )
-            if compatible is None:
-                return f"subject {subject} does not exist yet"
-            if compatible:
-                return f"the schema is compatible with {latest}"
+            if compatible or compatible is None:
+                return compatible is not None
         reasons = self._requests.call(action, self._incompatibilities, subject, schemas[0])
         raise SchemaRegistryError(
-            f"the schema is incompatible with {latest}{reasons}", hint=INCOMPATIBLE_HINT
+            f"{what} is incompatible with the latest version of subject {subject}{reasons}",
+            hint=INCOMPATIBLE_HINT,
         )
 
     def _incompatibilities(self, subject: str, schema: Any) -> str:

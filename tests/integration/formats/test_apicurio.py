@@ -419,6 +419,29 @@ def test_next_version_of_a_protobuf_file_is_compatible(
             )
 
 
+def test_dry_run_checks_a_changed_import(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, tmp_path: Path
+) -> None:
+    (tmp_path / "changed_line.proto").write_text(
+        'syntax = "proto3"; message Line { string sku = 1; }'
+    )
+    main = 'syntax = "proto3"; import "changed_line.proto"; message Order { Line line = 1; }'
+    (tmp_path / "order.proto").write_text(main)
+    options = options_of(client, "changed-import", "protobuf")
+    options["value.schema.file"] = f"{tmp_path}/order.proto"
+    write_rows(broker, frame(line=frame(sku=StringType())), [{"line": {"sku": "a"}}], **options)
+    client.set_compatibility("changed_line.proto", "BACKWARD")
+    (tmp_path / "changed_line.proto").write_text(
+        'syntax = "proto3"; message Line { int64 sku = 1; }'
+    )
+    changed = frame(line=frame(sku=LongType()))
+    for settings in ({"dryRun": "true"}, {}):
+        with pytest.raises(
+            SchemaRegistryError, match=r"the import changed_line\.proto.*(?i:incompatible)"
+        ):
+            write_rows(broker, changed, [{"line": {"sku": 1}}], **options, **settings)
+
+
 def test_next_version_of_a_derived_protobuf_schema_is_compatible(
     broker: EmbeddedBroker, client: SchemaRegistryClient
 ) -> None:
