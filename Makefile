@@ -39,7 +39,7 @@ install: $(VENV)/.installed ## install the package, and what `make test` needs, 
 install-all: $(VENV)/.installed-all ## install what all other targets need
 
 demo: java $(VENV)/.demo ## write 336,776 flights to the embedded broker with Spark, and check them with another client
-	@$(PY) -m spark_kafka_sink.cli.main demo
+	@$(PY) -m spark_kafka_sink demo
 
 test: java install jars ## run lint and the tests for every commit, in two processes
 	@$(MAKE) --no-print-directory -j2 lint test-quick

@@ -183,7 +183,7 @@ class EmbeddedBroker(SecurityControls):
         """Create a topic. In the names of `configs`, use underscores instead of dots.
 
         Raises:
-            TopicError: the topic cannot be created.
+            ResponseError: the topic cannot be created.
         """
         own = {key.replace("_", "."): value for key, value in configs.items()}
         new = TopicSpec(name=name, partitions=partitions, configs=own)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.frame import RecordBuffers
 from spark_kafka_sink.kafka.protocol.messages import FieldValues
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from uuid import UUID
 
-ItemResult: TypeAlias = FieldValues | ErrorCode | TopicError
+ItemResult: TypeAlias = FieldValues | ErrorCode | ResponseError
 """The result for a partition or an item of a request: fields of the response, or an error."""
 _NO_OFFSETS = {"base_offset": -1, "log_append_time": None, "log_start_offset": -1}
 _NO_RECORDS = {
@@ -61,7 +61,7 @@ class PartitionShape:
 
     def partition_response(self, partition: Any, result: ItemResult) -> FieldValues:
         """Return a partition's part of the response, from its fields or its error."""
-        if isinstance(result, TopicError):
+        if isinstance(result, ResponseError):
             message = {"error_message": result.message or None}
             return {**self.partition_response(partition, result.code), **message}
         if isinstance(result, int):
@@ -139,7 +139,7 @@ class ItemShape:
 
     def item_response(self, item: Any, result: ItemResult) -> FieldValues:
         """Return an item's part of the response, from its fields or its error."""
-        if isinstance(result, TopicError):
+        if isinstance(result, ResponseError):
             message = {"error_message": result.message or None}
             return {**self.item_response(item, result.code), **message}
         names = {

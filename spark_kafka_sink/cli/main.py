@@ -44,6 +44,3 @@ def kafkaprod(
 app.add_typer(transactions, name="transactions")
 for _function in (doctor, broker, report, read, verify, demo):
     app.command()(_function)
-
-if __name__ == "__main__":
-    app()

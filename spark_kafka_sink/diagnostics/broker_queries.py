@@ -119,20 +119,20 @@ def check_topics(client: BlockingClient, write: PlannedWrite, seconds: float) ->
         return []
     deadline = client.deadline(seconds)
     try:
-        facts = _ask(client, write, topics, deadline)
-        if any(_fails(topic, write) for topic in facts):
+        facts = _query_topics(client, write, topics, deadline)
+        if any(_is_rejected(topic, write) for topic in facts):
             client.pause(_PROPAGATION_S, None)
-            facts = _with_similar(client, _ask(client, write, topics, deadline), deadline)
+            facts = _with_similar(client, _query_topics(client, write, topics, deadline), deadline)
     except errors.KafkaProdError as error:
         return [Finding.warning(connection_checks.step_of_error(error), error, is_local=True)]
-    return [finding for topic in facts for finding in _check(topic, write)]
+    return [finding for topic in facts for finding in _findings_of(topic, write)]
 
 
-def _fails(facts: TopicFacts, write: PlannedWrite) -> bool:
+def _is_rejected(facts: TopicFacts, write: PlannedWrite) -> bool:
     """Return True if the topic is missing and the write would not create it."""
     if not facts.is_missing:
         return False
-    return any(finding.severity is Severity.ERROR for finding in _check(facts, write))
+    return any(finding.severity is Severity.ERROR for finding in _findings_of(facts, write))
 
 
 def _with_similar(
@@ -151,7 +151,7 @@ def _with_similar(
     ]
 
 
-def _check(facts: TopicFacts, write: PlannedWrite) -> list[Finding]:
+def _findings_of(facts: TopicFacts, write: PlannedWrite) -> list[Finding]:
     producer = write.config.producer
     if (
         facts.is_missing
@@ -169,7 +169,7 @@ def _check(facts: TopicFacts, write: PlannedWrite) -> list[Finding]:
     return findings
 
 
-def _ask(
+def _query_topics(
     client: BlockingClient, write: PlannedWrite, topics: Sequence[str], deadline: float
 ) -> list[TopicFacts]:
     """Query the descriptions and the settings of topics concurrently."""

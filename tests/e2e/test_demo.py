@@ -17,7 +17,7 @@ JAVA_NEEDED = "Java 17 or newer is needed to run Spark"
 
 
 def demo(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = ("-m", "spark_kafka_sink.cli.main", "demo", *arguments)
+    command = ("-m", "spark_kafka_sink", "demo", *arguments)
     return run_python(*command, cwd=ROOT, env={**os.environ, **(env or {})}, timeout_s=280)
 
 

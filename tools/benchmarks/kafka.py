@@ -70,7 +70,7 @@ class Plan:
         return Plan(self.records // 10, 1)
 
 
-class TopicError(RuntimeError):
+class ResponseError(RuntimeError):
     """A topic could not be created or deleted, or contains a wrong number of records."""
 
 
@@ -88,7 +88,7 @@ def new_topics(
     With transactions, up to `markers` transaction markers are also counted.
 
     Raises:
-        TopicError: they contain a different number of records, or a request failed.
+        ResponseError: they contain a different number of records, or a request failed.
     """
     prefix = f"bench-{uuid.uuid4().hex[:12]}"
     names = [f"{prefix}-{number}" for number in range(count)]
@@ -101,9 +101,9 @@ def new_topics(
         finally:
             admin.delete_topics(*names)
     except KafkaException as error:
-        raise TopicError(f"{names[0]}: {error}") from error
+        raise ResponseError(f"{names[0]}: {error}") from error
     if not expected <= written <= expected + markers:
-        raise TopicError(f"{prefix} contains {written:,} records, expected {expected:,}")
+        raise ResponseError(f"{prefix} contains {written:,} records, expected {expected:,}")
 
 
 def _records(bootstrap_servers: str, topic: str) -> int:

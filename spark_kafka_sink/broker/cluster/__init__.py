@@ -7,7 +7,7 @@ In reading order:
 - `log_manager`: retention and flush.ms
 - `topic_store`: the storage of topics across restarts
 - `topics`: all topics, and their validation
-- `topic_error`: the error of a topic that cannot be created, found or changed
+- `response_error`: the error of a topic that cannot be created, found or changed
 - `replica_placer`: chooses and checks the nodes of replicas
 - `nodes`: the state of each node (up, paused, stopped or fenced), and operations that change it
 - `elections`: leader elections and partition reassignments

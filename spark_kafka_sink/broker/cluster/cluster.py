@@ -12,7 +12,7 @@ from spark_kafka_sink.broker.cluster.elections import Elections
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
 from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeSockets
 from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
-from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
 from spark_kafka_sink.broker.cluster.topics import Topics, TopicSpec
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
@@ -146,7 +146,7 @@ class Cluster:
     def _create(self, new: TopicSpec) -> None:
         try:
             self.topics.create(new)
-        except TopicError as error:
+        except ResponseError as error:
             is_storage = error.code is ErrorCode.kafka_storage_error
             raise ConfigError(
                 f"the topic {new.name!r} cannot be created: {error.message.removesuffix('.')}",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
@@ -141,10 +141,10 @@ class Elections:
         """Start to move a partition to the replicas in `target`, preferred leader first.
 
         Raises:
-            TopicError: `target` is empty, or contains duplicate or unknown nodes.
+            ResponseError: `target` is empty, or contains duplicate or unknown nodes.
         """
         if problem := self._topics.problem_with_replicas(target):
-            raise TopicError(ErrorCode.invalid_replica_assignment, problem)
+            raise ResponseError(ErrorCode.invalid_replica_assignment, problem)
         original = [node for node in partition.replicas if node not in partition.adding]
         if len(partition.replicas) == 1:
             partition.replica_states.begin(partition.log.end_offset)
@@ -159,13 +159,13 @@ class Elections:
         """Cancel the reassignment of a partition.
 
         Raises:
-            TopicError: no reassignment is in progress, or no original replica is in sync.
+            ResponseError: no reassignment is in progress, or no original replica is in sync.
         """
         if partition.topic_partition not in self._reassigned:
-            raise TopicError(ErrorCode.no_reassignment_in_progress, "")
+            raise ResponseError(ErrorCode.no_reassignment_in_progress, "")
         original = [node for node in partition.replicas if node not in partition.adding]
         if not set(original) & set(partition.in_sync):
-            raise TopicError(
+            raise ResponseError(
                 ErrorCode.invalid_replica_assignment, "None of the original replicas is in sync."
             )
         self._end_reassignment(topic, partition, original)

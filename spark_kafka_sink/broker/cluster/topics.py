@@ -8,16 +8,16 @@ because such nodes are still registered.
 from __future__ import annotations
 
 import contextlib
-import re
 from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.cluster.replica_placer import ReplicaPlacer
-from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.topic_config import ConfigLayer, TopicConfig, problem_with
+from spark_kafka_sink.common.text import is_topic_name
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT = -1
 """Number of partitions or replicas that stands for the broker's default."""
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
-
-def is_topic_name(name: str) -> bool:
-    """Return True if the name is valid for a topic (Kafka's Topic.validate)."""
-    return name not in {".", ".."} and _NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,38 +101,40 @@ class Topics:
         """Check that a topic can be created.
 
         Raises:
-            TopicError: its name, partitions, replicas or configs are invalid, or the name is in
+            ResponseError: its name, partitions, replicas or configs are invalid, or the name is in
                 use.
         """
         if not is_topic_name(new.name):
-            raise TopicError(
+            raise ResponseError(
                 ErrorCode.invalid_topic_exception,
                 f"Topic name '{new.name}' must have 1 to 249 of a-z, A-Z, 0-9, '.', '_' and '-'",
             )
         if new.name in self._by_name:
-            raise TopicError(ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists.")
+            raise ResponseError(
+                ErrorCode.topic_already_exists, f"Topic '{new.name}' already exists."
+            )
         if new.assignments and (problem := _check_assignments(new, self._placer)):
             raise problem
         if new.partitions != DEFAULT and new.partitions < 1:
-            raise TopicError(
+            raise ResponseError(
                 ErrorCode.invalid_partitions, "Number of partitions must be larger than 0."
             )
         if new.replication_factor != DEFAULT and not (
             1 <= new.replication_factor <= len(self._placer.registered)
         ):
-            raise TopicError(
+            raise ResponseError(
                 ErrorCode.invalid_replication_factor,
                 f"Unable to replicate the partition {new.replication_factor} time(s): "
                 f"{len(self._placer.registered)} broker(s) are registered.",
             )
         if wrong := problem_with(new.configs):
-            raise TopicError(ErrorCode.invalid_config, wrong)
+            raise ResponseError(ErrorCode.invalid_config, wrong)
 
     def create(self, new: TopicSpec) -> Topic:
         """Create a topic, and assign its partitions to the nodes in turn.
 
         Raises:
-            TopicError: the topic cannot be created.
+            ResponseError: the topic cannot be created.
         """
         self.check(new)
         topic = self.draft(new)
@@ -161,7 +157,7 @@ class Topics:
                 ]
                 self.store.save(replace(topic, partitions=[*topic.partitions, *added]))
         except OSError as error:
-            raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
+            raise ResponseError(ErrorCode.kafka_storage_error, str(error)) from error
         topic.partitions += added
         topic.is_replicated = topic.is_replicated or any(
             len(partition.replicas) > 1 for partition in added
@@ -186,10 +182,10 @@ class Topics:
         """Check that a new partition of a topic can have these replicas.
 
         Raises:
-            TopicError: the replicas are invalid, or no replica is active.
+            ResponseError: the replicas are invalid, or no replica is active.
         """
         if problem := self._placer.problem_with_new(replicas, topic.replication_factor):
-            raise TopicError(ErrorCode.invalid_replica_assignment, problem)
+            raise ResponseError(ErrorCode.invalid_replica_assignment, problem)
 
     def add_partitions(
         self, topic: Topic, count: int, assignments: Mapping[int, Sequence[int]]
@@ -199,7 +195,7 @@ class Topics:
         `assignments` contains the replicas of manually assigned partitions by index.
 
         Raises:
-            TopicError: the storage failed.
+            ResponseError: the storage failed.
         """
         factor = topic.replication_factor
         new = TopicSpec(name=topic.name, replication_factor=factor, assignments=assignments)
@@ -251,32 +247,32 @@ class Topics:
         """Delete a topic and its data.
 
         Raises:
-            TopicError: the storage failed. The topic still exists.
+            ResponseError: the storage failed. The topic still exists.
         """
         try:
             self.store.remove(topic)
         except OSError as error:
-            raise TopicError(ErrorCode.kafka_storage_error, str(error)) from error
+            raise ResponseError(ErrorCode.kafka_storage_error, str(error)) from error
         del self._by_name[topic.name]
         del self._by_id[topic.id]
         with contextlib.suppress(OSError):  # `create` retries the deletion.
             self._forget_offsets(topic.name)
 
 
-def _check_assignments(new: TopicSpec, placer: ReplicaPlacer) -> TopicError | None:
+def _check_assignments(new: TopicSpec, placer: ReplicaPlacer) -> ResponseError | None:
     """Return an error if manual assignments are invalid, as in ReplicationControlManager."""
     if new.partitions != DEFAULT or new.replication_factor != DEFAULT:
-        return TopicError(
+        return ResponseError(
             ErrorCode.invalid_request,
             "With assignments, the partition count and the replication factor must be -1.",
         )
     if sorted(new.assignments) != list(range(len(new.assignments))):
-        return TopicError(
+        return ResponseError(
             ErrorCode.invalid_replica_assignment,
             "Assignments must be for consecutive partitions from 0.",
         )
     size = len(new.assignments[0])
     for replicas in new.assignments.values():
         if problem := placer.problem_with_new(replicas, size):
-            return TopicError(ErrorCode.invalid_replica_assignment, problem)
+            return ResponseError(ErrorCode.invalid_replica_assignment, problem)
     return None

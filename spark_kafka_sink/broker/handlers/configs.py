@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.broker import topic_config
 from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
-from spark_kafka_sink.broker.cluster.topic_error import TopicError
-from spark_kafka_sink.broker.cluster.topics import is_topic_name
+from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS, broker_name
 from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigSource, ConfigType, StartConfig
+from spark_kafka_sink.common.text import is_topic_name
 from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
@@ -82,7 +82,7 @@ class ConfigurableResource:
         own: the configs that are set for the resource.
         keys: the definitions of the known configs.
         default: returns the value of a config that is not set for the resource.
-        check: raises TopicError if a value is invalid.
+        check: raises ResponseError if a value is invalid.
         apply: replaces the configs that are set for the resource.
         unknown_operation: Kafka's error code for an unknown operation on this resource.
     """
@@ -95,16 +95,16 @@ class ConfigurableResource:
     unknown_operation: ErrorCode = ErrorCode.unknown_server_error
 
 
-def _invalid_request(message: str) -> TopicError:
+def _invalid_request(message: str) -> ResponseError:
     """Return an INVALID_REQUEST error with a message."""
-    return TopicError(ErrorCode.invalid_request, message)
+    return ResponseError(ErrorCode.invalid_request, message)
 
 
 def _find_resource(context: RequestContext, kind: int, name: str) -> ConfigurableResource:
     """Return a resource whose configs can be changed.
 
     Raises:
-        TopicError: the resource does not exist, or its type has no configs that can be changed.
+        ResponseError: the resource does not exist, or its type has no configs that can be changed.
     """
     if kind == ConfigResourceType.TOPIC:
         return _topic_resource(context, name)
@@ -126,7 +126,7 @@ def _check_node(context: RequestContext, name: str) -> None:
     """Check that a resource name is the id of the node that received the request.
 
     Raises:
-        TopicError: the name is not the id of this node.
+        ResponseError: the name is not the id of this node.
     """
     if not name.removeprefix("-").isdecimal():
         raise _invalid_request(f"Node id must be an integer, but it is: {name}")
@@ -140,14 +140,14 @@ def _topic_resource(context: RequestContext, name: str) -> ConfigurableResource:
     topics = context.cluster.topics
     topic = topics.named(name)
     if not is_topic_name(name):
-        raise TopicError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
+        raise ResponseError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
     config = topic.config if topic else topic_config.TopicConfig()
 
     def check(values: Mapping[str, str]) -> None:
         if problem := topic_config.problem_with(values):
-            raise TopicError(ErrorCode.invalid_config, problem)
+            raise ResponseError(ErrorCode.invalid_config, problem)
         if topic is None:
-            raise TopicError(
+            raise ResponseError(
                 ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
             )
 
@@ -202,7 +202,7 @@ def _group_resource(context: RequestContext, name: str) -> ConfigurableResource:
 
     def check(values: Mapping[str, str]) -> None:
         if problem := topic_config.problem_with(values, GROUP_KEYS, "group"):
-            raise TopicError(ErrorCode.invalid_config, problem)
+            raise ResponseError(ErrorCode.invalid_config, problem)
 
     return ConfigurableResource(
         own=own,
@@ -244,8 +244,8 @@ def _topic_config(context: RequestContext, name: str) -> topic_config.TopicConfi
     if topic is not None:
         return topic.config
     if is_topic_name(name):
-        raise TopicError(ErrorCode.unknown_topic_or_partition, "")
-    raise TopicError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
+        raise ResponseError(ErrorCode.unknown_topic_or_partition, "")
+    raise ResponseError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
 
 
 def _topic_configs(config: topic_config.TopicConfig) -> Iterable[FieldValues]:
@@ -440,7 +440,7 @@ def _change_config(own: dict[str, str], resource: ConfigurableResource, change: 
     if change.config_operation not in set(AlterConfigOp):
         has_message = resource.unknown_operation is ErrorCode.invalid_request
         text = f"Unknown operation {change.config_operation}." if has_message else ""
-        raise TopicError(resource.unknown_operation, text)
+        raise ResponseError(resource.unknown_operation, text)
     if change.config_operation == AlterConfigOp.DELETE:
         own.pop(change.name, None)
         return
@@ -451,7 +451,7 @@ def _change_config(own: dict[str, str], resource: ConfigurableResource, change: 
         return
     key = resource.keys.get(change.name)
     if key is None or key.type is not ConfigType.LIST:
-        raise TopicError(
+        raise ResponseError(
             ErrorCode.invalid_config, f"{change.name} is not a list and can only be set or deleted."
         )
     current = own.get(change.name, resource.default(change.name))
@@ -470,9 +470,9 @@ def _change_log_levels(context: RequestContext, item: Any) -> None:
         if change.config_operation not in {AlterConfigOp.SET, AlterConfigOp.DELETE}:
             raise _invalid_request("Log levels can only be set or deleted.")
         if change.name not in _log_levels():
-            raise TopicError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
+            raise ResponseError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
         if change.config_operation == AlterConfigOp.SET and change.value not in _LEVELS:
-            raise TopicError(
+            raise ResponseError(
                 ErrorCode.invalid_config,
                 f"Log level {change.value} must be one of {list(_LEVELS)}.",
             )

@@ -33,7 +33,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, operations_on
@@ -296,10 +296,10 @@ def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset
     """Return the offset from a partition item of OffsetCommit or TxnOffsetCommit.
 
     Raises:
-        TopicError: the metadata is too large.
+        ResponseError: the metadata is too large.
     """
     if len(requested.committed_metadata or "") > _MAX_METADATA:
-        raise TopicError(ErrorCode.offset_metadata_too_large)
+        raise ResponseError(ErrorCode.offset_metadata_too_large)
     return CommittedOffset(
         offset=requested.committed_offset,
         leader_epoch=getattr(requested, "committed_leader_epoch", -1),

@@ -29,7 +29,7 @@ import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
@@ -176,7 +176,7 @@ def _create_if_enabled(context: RequestContext, name: str) -> FieldValues:
         context.cluster.topics.check(new)
         if _creates_topics(context):
             return _describe(context, context.cluster.topics.create(new))
-    except TopicError as error:
+    except ResponseError as error:
         return _failed(context, error.code, name)
     return _failed(context, ErrorCode.unknown_topic_or_partition, name)
 

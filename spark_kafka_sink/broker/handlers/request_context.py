@@ -11,7 +11,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
 from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, ItemResult, id_of, name_of
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -134,7 +134,7 @@ class RequestContext(NamedTuple):
         """Call `handle` for each partition of the request; return the response with the results.
 
         The arguments of `handle` are the request's items for topic and partition. It can raise
-        TopicError. If it raises OSError, the partition fails with Kafka's error for a failed
+        ResponseError. If it raises OSError, the partition fails with Kafka's error for a failed
         storage.
         """
         shape = BY_PARTITION[self.api]
@@ -153,7 +153,7 @@ class RequestContext(NamedTuple):
     def handle_each_item(self, handle: Callable[[Any], ItemResult]) -> dict[str, Any]:
         """Call `handle` for each item of the request; return the response with the results.
 
-        `handle` can raise TopicError.
+        `handle` can raise ResponseError.
         """
         shape = next(
             candidate for candidate in BY_ITEM[self.api] if hasattr(self.request, candidate.items)
@@ -166,23 +166,23 @@ class RequestContext(NamedTuple):
         """Return a partition.
 
         Raises:
-            TopicError: the partition does not exist.
+            ResponseError: the partition does not exist.
         """
         partition = self.cluster.topics.partition(name, index)
         if partition is None:
-            raise TopicError(ErrorCode.unknown_topic_or_partition)
+            raise ResponseError(ErrorCode.unknown_topic_or_partition)
         return partition
 
     def led_partition(self, name: str, index: int, epoch: int = -1) -> Partition:
         """Return a partition that the receiving node leads.
 
         Raises:
-            TopicError: the partition does not exist, or the node is not its leader at the client's
-                leader epoch. A negative `epoch` is not checked.
+            ResponseError: the partition does not exist, or the node is not its leader at the
+                client's leader epoch. A negative `epoch` is not checked.
         """
         partition = self.partition(name, index)
         if error := partition.leadership_error(self.node, epoch):
-            raise TopicError(error)
+            raise ResponseError(error)
         return partition
 
     def find_topic(self, item: Any) -> Topic | None:
@@ -216,8 +216,8 @@ class ServedApi:
 
 
 def result_of(handle: Callable[..., ItemResult], *items: Any) -> ItemResult:
-    """Return the result of `handle` for items of a request. A TopicError is also a result."""
+    """Return the result of `handle` for items of a request. A ResponseError is also a result."""
     try:
         return handle(*items)
-    except TopicError as error:
+    except ResponseError as error:
         return error

@@ -32,7 +32,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.request_shapes import name_of, unknown_topic
 from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
@@ -76,10 +76,10 @@ def _create(context: RequestContext, names: Counter[str], item: Any) -> FieldVal
         configs={config.name: config.value for config in item.configs},
     )
     if names[item.name] > 1:
-        raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
+        raise ResponseError(ErrorCode.invalid_request, "Duplicate topic name.")
     if len(new.assignments) < len(item.assignments):
         twice = "Found multiple manual partition assignments for one partition."
-        raise TopicError(ErrorCode.invalid_replica_assignment, twice)
+        raise ResponseError(ErrorCode.invalid_replica_assignment, twice)
     topics.check(new)
     return _describe_created(
         topics.draft(new) if context.request.validate_only else topics.create(new)
@@ -113,7 +113,7 @@ def create_partitions(context: RequestContext) -> HandlerResult:
 def _add_partitions(context: RequestContext, names: Counter[str], item: Any) -> ErrorCode:
     topics = context.cluster.topics
     if names[item.name] > 1:
-        raise TopicError(ErrorCode.invalid_request, "Duplicate topic name.")
+        raise ResponseError(ErrorCode.invalid_request, "Duplicate topic name.")
     topic = topics.named(item.name)
     if topic is None:
         return ErrorCode.unknown_topic_or_partition
@@ -130,14 +130,16 @@ def _add_partitions(context: RequestContext, names: Counter[str], item: Any) -> 
 def _check_count(topic: Topic, item: Any) -> None:
     present = len(topic.partitions)
     if item.count == present:
-        raise TopicError(ErrorCode.invalid_partitions, f"Topic already has {present} partition(s).")
+        raise ResponseError(
+            ErrorCode.invalid_partitions, f"Topic already has {present} partition(s)."
+        )
     if item.count < present:
-        raise TopicError(
+        raise ResponseError(
             ErrorCode.invalid_partitions,
             f"Topic '{item.name}' already has {present} partition(s), more than {item.count}.",
         )
     if item.assignments is not None and len(item.assignments) != item.count - present:
-        raise TopicError(
+        raise ResponseError(
             ErrorCode.invalid_replica_assignment,
             f"{len(item.assignments)} assignment(s) for {item.count - present} new partition(s).",
         )
@@ -147,7 +149,7 @@ def delete_topic(context: RequestContext, item: Any) -> FieldValues:
     """Handle a topic of the DeleteTopics API."""
     topic = context.find_topic(item)
     if topic is None:
-        raise TopicError(unknown_topic(item), "This server does not host this topic.")
+        raise ResponseError(unknown_topic(item), "This server does not host this topic.")
     context.cluster.topics.delete(topic)
     return {"name": topic.name, "topic_id": topic.id}
 
@@ -178,7 +180,7 @@ def _reassign(context: RequestContext, item: Any, requested: Any) -> ErrorCode:
     topic = context.cluster.topics.named(item.name)
     partition = topic.partition(requested.partition_index) if topic else None
     if topic is None or partition is None:
-        raise TopicError(
+        raise ResponseError(
             ErrorCode.unknown_topic_or_partition,
             f"The partition {item.name}-{requested.partition_index} does not exist.",
         )
@@ -188,7 +190,7 @@ def _reassign(context: RequestContext, item: Any, requested: Any) -> ErrorCode:
     before = len(partition.replicas) - len(partition.adding)
     changes = len(requested.replicas) != before
     if changes and not context.get("allow_replication_factor_change", True):
-        raise TopicError(
+        raise ResponseError(
             ErrorCode.invalid_replication_factor,
             f"The replication factor would change from {before} to {len(requested.replicas)}.",
         )

@@ -66,9 +66,9 @@ class MetricsRecorder:
         self.settings = settings
         self.buffer_waits = 0
         self.buffer_wait = 0.0
-        """Total seconds that `write()` waited for free buffer memory."""
+        """Total seconds that `append` waited for free buffer memory."""
         self.append_time = self.flush_time = 0.0
-        """Total seconds of `write()`, and of waiting for the last acknowledgements."""
+        """Total seconds of `append`, and of waiting for the last acknowledgements."""
         self.buffer_peak = 0
         self.serialize_time = 0.0
         """Total seconds spent serializing rows."""

@@ -115,11 +115,11 @@ class ProducerMetrics:
     closed_memory: int = summed_field()
     """Number of batches closed early because the writer waited for free buffer memory."""
     buffer_waits: int = summed_field()
-    """Number of times that `write()` waited for free buffer memory."""
+    """Number of times that `append` waited for free buffer memory."""
     buffer_wait: int = summed_field()
-    """Total time that `write()` waited for free buffer memory."""
+    """Total time that `append` waited for free buffer memory."""
     append_time: int = summed_field()
-    """Total time of `write()`, including `buffer_wait`, validation, encoding and the wait for the
+    """Total time of `append`, including `buffer_wait`, validation, encoding and the wait for the
     first metadata.
     """
     flush_time: int = summed_field()

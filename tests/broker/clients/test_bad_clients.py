@@ -161,7 +161,7 @@ def memory_of(process: subprocess.Popen[str]) -> float:
 @pytest.fixture
 def broker_process() -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a broker in a subprocess, to measure its memory; yield its address."""
-    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+    command = [sys.executable, "-m", "spark_kafka_sink", "broker", "--port", "0"]
     with subprocess.Popen([*command, "--topic", "t"], stdout=subprocess.PIPE, text=True) as process:
         try:
             address = next_line(process).split()[-1]

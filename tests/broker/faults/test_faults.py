@@ -380,7 +380,7 @@ REQUESTS = {
 
 
 def test_faults_from_the_command_line() -> None:
-    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+    command = [sys.executable, "-m", "spark_kafka_sink", "broker", "--port", "0"]
     command += [
         "--nodes",
         "3",
@@ -401,7 +401,7 @@ def test_faults_from_the_command_line() -> None:
 
 
 def test_invalid_fault_on_the_command_line() -> None:
-    done = run_python("-m", "spark_kafka_sink.cli.main", "broker", "--fault", "produce:x")
+    done = run_python("-m", "spark_kafka_sink", "broker", "--fault", "produce:x")
     assert done.returncode == 1
     assert "x is not one of" in done.stderr
 

@@ -134,7 +134,7 @@ def test_repeated_warnings_are_counted(caplog: pytest.LogCaptureFixture) -> None
 
 @pytest.mark.parametrize(("level", "is_logged"), [("warning", True), ("error", False)])
 def test_log_level_option(level: str, is_logged: bool, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+    command = [sys.executable, "-m", "spark_kafka_sink", "broker", "--port", "0"]
     command += ["--topic", "c", "--topic-config", "c:cleanup.policy=compact", "--log-level", level]
     log = tmp_path / "log"
     with (

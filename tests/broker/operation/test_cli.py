@@ -18,7 +18,7 @@ from tests.broker.support.command_line import run
 from tests.broker.support.inspection import next_line
 from tools.support.raw_client import RawClient
 
-KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main"]
+KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink"]
 OPTIONS = {
     "--topic": "a:2",
     "--topic-config": "a:retention.ms=60000",

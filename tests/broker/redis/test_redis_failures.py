@@ -623,7 +623,7 @@ class TestReplicas:
 
 
 def test_restarted_command_continues_with_the_data_in_redis(own_redis: RedisServer) -> None:
-    command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+    command = [sys.executable, "-m", "spark_kafka_sink", "broker", "--port", "0"]
     command += ["--topic", "t:1", "--storage", own_redis.url()]
     for expected in ([b"1"], [b"1", b"1"]):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

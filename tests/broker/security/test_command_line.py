@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, Producer
 from tests.broker.support.command_line import run
 from tests.integration.support.producer_writes import numbered, produce
 
-KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker", "--port", "0"]
+KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink", "broker", "--port", "0"]
 PASSWORD = "only-in-the-environment"
 OPTIONS = ("--topic", "t", "--tls", "--sasl-user", "alice=env:ALICES_PASSWORD")
 

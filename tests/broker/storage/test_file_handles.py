@@ -63,7 +63,7 @@ print(kept, len(list(folder.iterdir())))
 def few_files_broker(tmp_path: Path) -> Iterator[str]:
     """Run a broker with disk storage whose process can open 256 files."""
     command = (
-        f"ulimit -n 256 && exec {sys.executable} -m spark_kafka_sink.cli.main broker --port 0 "
+        f"ulimit -n 256 && exec {sys.executable} -m spark_kafka_sink broker --port 0 "
         f"--data-dir {tmp_path / 'data'} --topic t:{PARTITIONS}"
     )
     log = (tmp_path / "log").open("w+")
@@ -104,8 +104,7 @@ def test_connections_wait_for_free_file_descriptors(tmp_path: Path) -> None:
     import time
 
     command = (
-        f"ulimit -n 64 && exec {sys.executable} -m spark_kafka_sink.cli.main broker --port 0 "
-        "--topic t:1"
+        f"ulimit -n 64 && exec {sys.executable} -m spark_kafka_sink broker --port 0 --topic t:1"
     )
     log = tmp_path / "log"
     with (

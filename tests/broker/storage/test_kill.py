@@ -26,7 +26,7 @@ class BrokerProcess:
     """A `kafkaprod broker` process with a data folder."""
 
     def __init__(self, folder: Path, port: int) -> None:
-        command = [sys.executable, "-m", "spark_kafka_sink.cli.main", "broker"]
+        command = [sys.executable, "-m", "spark_kafka_sink", "broker"]
         options = ["--port", str(port), "--data-dir", str(folder), "--topic", "t:2"]
         self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
         line = next_line(self.process)

@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink.broker.broker_config import BrokerConfig
 from spark_kafka_sink.broker.cluster.cluster import JumpingClock
-from spark_kafka_sink.broker.cluster.topic_error import TopicError
+from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
 from spark_kafka_sink.broker.cluster.topics import Topics, TopicSpec
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
@@ -130,7 +130,7 @@ def test_topic_whose_journal_could_not_be_synced(
     new = TopicSpec(name="t", partitions=1)
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", Mock(side_effect=NoSpaceError))
-        with pytest.raises(TopicError):
+        with pytest.raises(ResponseError):
             topics.create(new)
     assert not journal.all(TOPIC)
     assert len(topics.create(new).partitions) == 1
@@ -146,7 +146,7 @@ def test_offsets_of_a_deleted_topic_are_not_inherited(journal: FullJournal, tmp_
     journal.room = 3  # lines for the topic's deletion, but none for the offset's
     topics.delete(topic)
     assert not journal.room
-    with pytest.raises(TopicError) as caught:
+    with pytest.raises(ResponseError) as caught:
         topics.create(TopicSpec(name="t", partitions=1))
     assert caught.value.code is ErrorCode.kafka_storage_error
     journal.room = 1_000

@@ -1,6 +1,7 @@
 """`.proto` text, its imports, and faults of the compiler."""
 
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def test_names_of_imports_that_cannot_be_files(name: str) -> None:
 
 
 def test_text_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "grpc_tools", None)
+    monkeypatch.setitem(sys.modules, "grpc_tools", None)
     with pytest.raises(ConfigError, match=r"Protobuf schema as text.*grpc_tools.*\[protobuf\]"):
         configured_schema(part('syntax = "proto3"; message Unseen {}'))
 

@@ -1,4 +1,4 @@
-"""The error of a topic that cannot be created, found or changed."""
+"""An error that the response to a request contains."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 
-class TopicError(Exception):
-    """A topic cannot be created, found or changed.
+class ResponseError(Exception):
+    """A request, or a part of it, is rejected: for example, a topic cannot be created.
 
     Args:
         code: Kafka's error code.
