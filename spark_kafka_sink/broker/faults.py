@@ -290,7 +290,7 @@ class Faults:
             return [armed for armed in self._armed if not armed.is_spent]
 
     def __bool__(self) -> bool:
-        return bool(self._armed)
+        return bool(self._armed)  # Without the lock: this is called for every request.
 
     def triggered_by(self, request: RequestProperties) -> list[Fault]:
         """Return the faults that a request triggers. Every matching fault counts the request."""

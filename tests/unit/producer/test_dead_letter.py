@@ -211,14 +211,6 @@ class StrictLog(FakeLog):
         return super().append(data)
 
 
-def settings(*, headers: bool = True) -> SessionSettings:
-    return SessionSettings(
-        dead_letters=DeadLetterPolicy(
-            tolerance=Tolerance.ALL, dead_letter_topic=DEAD, context_headers=headers
-        )
-    )
-
-
 def strict_cluster() -> FakeCluster:
     fake_cluster = FakeCluster(1, {"t": 1, DEAD: 1})
     fake_cluster.logs = {
@@ -248,7 +240,7 @@ def letters_by_value(sim: World) -> dict[bytes | None, Record]:
 
 @pytest.mark.parametrize("headers", [True, False])
 def test_rows_of_the_far_future_become_dead_letters_with_current_time(*, headers: bool) -> None:
-    with world(strict_cluster(), settings(headers=headers), batch_size=16_384) as sim:
+    with world(strict_cluster(), tolerant(context=headers), batch_size=16_384) as sim:
         send(sim, [START_MS, FUTURE, START_MS + 1, FUTURE, START_MS + 2])
         assert sim.cluster.logs["t", 0].values() == [b"0", b"2", b"4"]
         by_value = letters_by_value(sim)
@@ -258,7 +250,7 @@ def test_rows_of_the_far_future_become_dead_letters_with_current_time(*, headers
 
 
 def test_dead_letters_for_other_reasons_lose_an_invalid_time() -> None:
-    with world(strict_cluster(), settings(), batch_size=16_384) as sim:
+    with world(strict_cluster(), tolerant(), batch_size=16_384) as sim:
         send(sim, [START_MS - HOUR_MS, FUTURE, START_MS], [9, 9, 0])
         by_value = letters_by_value(sim)
         assert by_value.keys() == {b"0", b"1"}
@@ -267,7 +259,7 @@ def test_dead_letters_for_other_reasons_lose_an_invalid_time() -> None:
 
 
 def test_dead_letters_rejected_at_any_time_fail_the_task() -> None:
-    with world(strict_cluster(), settings()) as sim:
+    with world(strict_cluster(), tolerant()) as sim:
         sim.fault(*[Fault(error=ErrorCode.invalid_timestamp)] * 2)
         with pytest.raises(DeliveryError) as caught:
             send(sim, [START_MS], [9])
@@ -276,7 +268,7 @@ def test_dead_letters_rejected_at_any_time_fail_the_task() -> None:
 
 def test_other_records_of_dead_letter_topic_keep_their_time() -> None:
     """Without its headers, a dead letter cannot be distinguished from them."""
-    with world(strict_cluster(), settings(headers=False)) as sim:
+    with world(strict_cluster(), tolerant(context=False)) as sim:
         with pytest.raises(DeliveryError) as caught:
             send(sim, [FUTURE], [9])
         assert caught.value.kafka_error == "INVALID_TIMESTAMP"

@@ -21,7 +21,7 @@ this time, because it might still be valid according to the broker's clock.
 """
 
 
-MAX_TOKEN_BYTES = 256 * 1024
+MAX_TOKEN_CHARS = 256 * 1024
 """Maximum length of a token in characters. Kafka's brokers accept 512 KiB before authentication
 (sasl.server.max.receive.size)."""
 _B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
@@ -84,7 +84,7 @@ def parse_token(text: str, origin: str, fallback_expires_ms: int | None = None) 
     Raises:
         AuthenticationError: the text is not a bearer token. The message does not show the text.
     """
-    if len(text) > MAX_TOKEN_BYTES:
+    if len(text) > MAX_TOKEN_CHARS:
         raise AuthenticationError(f"the token from {origin} has {len(text):,} characters")
     if not _B64TOKEN.fullmatch(text):
         raise AuthenticationError(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.security_config import RefreshPolicy, TokenLogin
-from spark_kafka_sink.kafka.security.tokens.token import MAX_TOKEN_BYTES, Token, parse_token
+from spark_kafka_sink.kafka.security.tokens.token import MAX_TOKEN_CHARS, Token, parse_token
 from spark_kafka_sink.kafka.security.tokens.token_cache import refresh_at_ms
 from spark_kafka_sink.kafka.security.tokens.token_sources import StaticTokenSource
 from tests.support.clock import ManualClock
@@ -63,7 +63,7 @@ def test_opaque_token_is_accepted(text: str) -> None:
         ("tokén", "not a bearer token"),
         ("token\x01auth=Bearer other", "not a bearer token"),
         ("=", "not a bearer token"),
-        ("x" * (MAX_TOKEN_BYTES + 1), "characters"),
+        ("x" * (MAX_TOKEN_CHARS + 1), "characters"),
     ],
 )
 def test_invalid_token_is_rejected(text: str, expected: str) -> None:
