@@ -178,7 +178,7 @@ def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
     if name.startswith(PREFIX) or is_kafka_option(name) or lower in known:
         return known.get(lower, f"{PREFIX}{name.removeprefix(PREFIX)}")
     candidates = [*KNOWN_NAMES, *known.values()]
-    suggestion = nearest(name, candidates, *((MIN_TYPO_RATIO,) if known else ()))
+    suggestion = nearest(name, candidates, MIN_TYPO_RATIO) if known else nearest(name, candidates)
     if known and suggestion is None:
         return name  # As in a write, parsing the options logs a warning about the name.
     raise ConfigError(

@@ -87,8 +87,8 @@ class NamedOptions(dict[str, str]):
             return str(alias.special[1])
         option = replace(self._options[alias.option], is_java_option=False)
         if alias.unit == 1:
-            value_read = parse_value(option, text, f"{PREFIX}{name}")
-            return str(value_read) if option.choices else text
+            parsed = parse_value(option, text, f"{PREFIX}{name}")
+            return str(parsed) if option.choices else text
         scaled = replace(option, high=option.highest // alias.unit)
         parse_value(scaled, text, f"{PREFIX}{name}")
         return str(int(text) * alias.unit)

@@ -26,7 +26,7 @@ from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.report_listener import ReportListener
-from spark_kafka_sink.producer.transactions.manager import TransactionManager
+from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 from spark_kafka_sink.report.report_builder import ReportBuilder
 
 if TYPE_CHECKING:

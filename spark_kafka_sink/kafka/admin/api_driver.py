@@ -331,11 +331,11 @@ class ApiDriver(Generic[K, V]):
         if not outcome.is_oldest:  # The broker may have closed the connection on an older request.
             return
         handler = self._handler
-        was_closed = is_closed(outcome.failure, is_written=outcome.is_written)
+        was_closed = is_closed(outcome.loss, is_written=outcome.is_written)
         states = [self._in_progress[key] for key in keys]
         repeated = any(state.closed_by == outcome.node for state in states)
         if was_closed and repeated and not handler.retries_rejected_connections:
-            raise closed_twice_error(handler.api, outcome.node, outcome.failure)
+            raise closed_twice_error(handler.api, outcome.node, outcome.loss, outcome.failure or "")
         for state in states:
             state.closed_by = outcome.node if was_closed else None
 

@@ -21,7 +21,7 @@ from spark_kafka_sink.common.errors import BrokerUnavailableError, ProtocolError
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.client_pool import ClientPool
 from spark_kafka_sink.kafka.client.metadata import Metadata
-from spark_kafka_sink.kafka.client.request import Completion, Request
+from spark_kafka_sink.kafka.client.request import Completion, Loss, Request
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 
@@ -59,9 +59,9 @@ POOL: ClientPool[BlockingClient, None] = ClientPool()
 class RequestOutcome:
     """The outcome of a call: the response, or the reason for a failure.
 
-    `is_written` is True if the broker might have processed the request. For `is_oldest`, see
-    `Completion`. `version` is the API version. `transaction_version` is the transaction protocol
-    that the broker supports. Both versions are valid only with a response.
+    `is_written` is True if the broker might have processed the request. For `is_oldest` and
+    `loss`, see `Completion`. `version` is the API version. `transaction_version` is the transaction
+    protocol that the broker supports. Both versions are valid only with a response.
     """
 
     node: Node
@@ -71,6 +71,7 @@ class RequestOutcome:
     failure: str | None = None
     is_written: bool = True
     is_oldest: bool = True
+    loss: Loss | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -362,6 +363,7 @@ class BlockingClient:
                     failure=completion.failure,
                     is_written=completion.is_written,
                     is_oldest=completion.is_oldest,
+                    loss=completion.loss,
                 )
             )
 

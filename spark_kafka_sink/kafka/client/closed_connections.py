@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED, UNREADABLE
+from spark_kafka_sink.kafka.client.request import Loss
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
@@ -15,25 +13,20 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
-_REASONS: Final = frozenset({CLOSED, os.strerror(errno.ECONNRESET), os.strerror(errno.EPIPE)})
 
-
-def is_closed(failure: str | None, *, is_written: bool) -> bool:
+def is_closed(loss: Loss | None, *, is_written: bool) -> bool:
     """Return True if the connection was closed after the broker received the whole request.
 
     The broker has closed it, or this client, because it could not read the response.
     """
-    if failure is None or not is_written:
-        return False
-    return failure in _REASONS or failure.startswith(UNREADABLE)
+    return is_written and loss in (Loss.CLOSED, Loss.UNREADABLE)
 
 
-def closed_twice_error(api: ApiKey, node: Node, failure: str | None) -> ProtocolError:
+def closed_twice_error(api: ApiKey, node: Node, loss: Loss | None, failure: str) -> ProtocolError:
     """Return the error for a connection that was closed on the same request twice."""
-    is_unreadable = failure is not None and failure.startswith(UNREADABLE)
     return ProtocolError(
         f"{failure} (twice)"
-        if is_unreadable
+        if loss is Loss.UNREADABLE
         else f"the broker closed the connection twice when it received {api.name}",
         broker=str(node),
         hint=f"See the broker's log; it may not support {api.name}.",
@@ -55,10 +48,10 @@ class ClosedConnections:
         api, node = completion.request.api, completion.node
         if not completion.is_oldest:  # The broker may have closed it on an older request.
             return
-        if not is_closed(completion.failure, is_written=completion.is_written):
+        if not is_closed(completion.loss, is_written=completion.is_written):
             self._nodes = {closed for closed in self._nodes if closed[0] is not api}
         elif (api, node) in self._nodes:
-            raise closed_twice_error(api, node, completion.failure)
+            raise closed_twice_error(api, node, completion.loss, completion.failure or "")
         else:
             self._nodes.add((api, node))
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.kafka.client.channel.authenticator import Authenticator, SaslLogin, Step
-from spark_kafka_sink.kafka.client.channel.connection_failures import UNREADABLE
 from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, ChannelState
 from spark_kafka_sink.kafka.client.request import InFlightRequest, Request
 from spark_kafka_sink.kafka.protocol import messages
@@ -43,6 +42,10 @@ _MIN_SESSION_S = 0.1
 """Minimum session lifetime in seconds, which limits how often a broker can require a login."""
 _REAUTHENTICATE_AT = (0.85, 0.95)
 """The login is renewed after a random fraction of the session's lifetime, in this range."""
+
+
+class UnreadableError(ProtocolError):
+    """A response cannot be read; the message names the API."""
 
 
 class CorrelationError(ProtocolError):
@@ -302,11 +305,11 @@ def _read(request: Request, frame: memoryview) -> Any:
     """Decode the response to a request.
 
     Raises:
-        ProtocolError: the bytes are not a response to the request; the error names its API.
+        UnreadableError: the bytes are not a response to the request.
     """
     try:
         if request.reader is not None:
             return request.reader(frame)
         return messages.read_response(response_type(request.api, request.version), frame)[1]
     except ProtocolError as error:
-        raise ProtocolError(f"{UNREADABLE} {request.api.name}: {error}") from error
+        raise UnreadableError(f"cannot read the response to {request.api.name}: {error}") from error

@@ -17,7 +17,12 @@ from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
 from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, CallResult, Calls
 from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
-from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures, diagnose
+from spark_kafka_sink.kafka.client.channel.connection_failures import (
+    ConnectionFailures,
+    Diagnosis,
+    FailureKind,
+    diagnose,
+)
 from spark_kafka_sink.kafka.client.channel.transport import (
     OPENING,
     ChannelState,
@@ -26,8 +31,9 @@ from spark_kafka_sink.kafka.client.channel.transport import (
     resolve,
 )
 from spark_kafka_sink.kafka.client.connection_metrics import ConnectionMetrics
+from spark_kafka_sink.kafka.client.connection_protocol import UnreadableError
 from spark_kafka_sink.kafka.client.outages import OutageLog
-from spark_kafka_sink.kafka.client.request import Completion
+from spark_kafka_sink.kafka.client.request import Completion, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -416,7 +422,7 @@ class NetworkClient:
             reason = f"closed while idle ({reason})"
         else:
             self.failures.record_failure(str(broker.node), diagnosis, now)
-        lost = self._drop(broker, reason, now)
+        lost = self._drop(broker, reason, now, _loss_of(error, diagnosis))
         if broker.addresses and not was_ready:
             return
         delay = full_jitter(
@@ -429,7 +435,9 @@ class NetworkClient:
         if not was_idle and self.failures.fatal is None:
             self.outages.on_failed(broker, reason, lost, delay, now)
 
-    def _drop(self, broker: BrokerConnection, reason: str, now: float) -> list[InFlightRequest]:
+    def _drop(
+        self, broker: BrokerConnection, reason: str, now: float, loss: Loss = Loss.OTHER
+    ) -> list[InFlightRequest]:
         if broker.transport is not None:
             self._selector.unregister(broker.transport)
         self.metrics.update(broker)
@@ -444,7 +452,9 @@ class NetworkClient:
             latency = now - sent_request.sent_at
             is_oldest = sent_request is oldest
             self._done.append(
-                Completion(broker.node, sent_request, latency, None, reason, written, is_oldest)
+                Completion(
+                    broker.node, sent_request, latency, None, reason, written, is_oldest, loss
+                )
             )
         return lost
 
@@ -456,6 +466,14 @@ class NetworkClient:
         broker = self._brokers.pop(node_id, None)
         if broker is not None:
             self._drop(broker, reason, now)
+
+
+def _loss_of(error: Exception, diagnosis: Diagnosis) -> Loss:
+    """Return the kind of loss of requests in flight; a port of another protocol is OTHER."""
+    if isinstance(error, UnreadableError):
+        return Loss.UNREADABLE
+    is_closed = isinstance(error, ConnectionResetError | BrokenPipeError)
+    return Loss.CLOSED if is_closed and diagnosis.kind is FailureKind.TEMPORARY else Loss.OTHER
 
 
 def _lookup_error(result: CallResult) -> OSError | None:

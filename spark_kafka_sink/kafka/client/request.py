@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from spark_kafka_sink.kafka.protocol.messages import encode_request
@@ -56,13 +57,22 @@ class InFlightRequest:
     written_at: float = 0.0
 
 
+class Loss(Enum):
+    """Why the response to a request was lost, as far as callers distinguish it."""
+
+    CLOSED = "the broker closed the connection"
+    UNREADABLE = "the response could not be read"
+    OTHER = "another reason, such as a timeout"
+
+
 class Completion(NamedTuple):
     """A completed request: `response` is set, or `failure` is the reason why there is none.
 
-    Both `response` and `failure` are None for a written request that expects no response. `latency`
-    is the time from sending to response in seconds. `is_written` is True if the socket has accepted
-    the whole request. `is_oldest` is True unless the connection failed while an older request was
-    in flight: brokers process the requests of a connection in order.
+    `loss` is the kind of this reason. Both `response` and `failure` are None for a written request
+    that expects no response. `latency` is the time from sending to response in seconds.
+    `is_written` is True if the socket has accepted the whole request. `is_oldest` is True unless
+    the connection failed while an older request was in flight: brokers process the requests of a
+    connection in order.
 
     A request that was not completely written has no effect: a broker processes a frame only after
     it has received the whole frame (``NetworkReceive.complete``), and drops a frame that a
@@ -76,6 +86,7 @@ class Completion(NamedTuple):
     failure: str | None = None
     is_written: bool = True
     is_oldest: bool = True
+    loss: Loss | None = None
 
     @property
     def request(self) -> Request:

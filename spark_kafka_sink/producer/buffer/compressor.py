@@ -73,7 +73,7 @@ class Compressor:
             self._executor.submit(self._compress, batch)
         except RuntimeError as error:
             if self._thread is not None:
-                raise
+                raise  # The executor has ended.
             raise thread_start_error("codec", error) from error
 
     def take_results(self) -> list[CompressionResult]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
     from spark_kafka_sink.producer.send.partition_state import PartitionState
     from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
-    from spark_kafka_sink.producer.transactions.manager import TransactionManager
+    from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 
 _ONE_BATCH_ONLY = 1
 """Byte limit for a half-open broker; the first batch, which may have any size, uses it up."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester
-from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.producer_transaction import cancelled_error
+from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
-    from spark_kafka_sink.producer.transactions.manager import TransactionManager
+    from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.report_builder import ReportBuilder
 

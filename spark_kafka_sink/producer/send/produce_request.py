@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
-    from spark_kafka_sink.producer.transactions.manager import TransactionManager
+    from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 
 
 _ZSTD_VERSION = 7

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
-    from spark_kafka_sink.producer.transactions.manager import TransactionManager
+    from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 
 
 @dataclass(kw_only=True, eq=False)

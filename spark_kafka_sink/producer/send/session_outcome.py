@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.session_state import SessionState
-    from spark_kafka_sink.producer.transactions.manager import TransactionManager
+    from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 
 
 @dataclass(kw_only=True, eq=False)

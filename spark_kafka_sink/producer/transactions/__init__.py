@@ -9,6 +9,6 @@ In reading order:
   transaction
 - `transaction_partitions`: the partitions to add (transactions V1)
 - `transaction_timer`: when the transaction began, and its timeout
-- `manager`: drives the transaction from the sender's loop
+- `transaction_manager`: drives the transaction from the sender's loop
 - `coordinator_requests`: finds the coordinator, builds requests to it, and handles their errors
 """

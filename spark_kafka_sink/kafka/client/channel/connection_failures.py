@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 CLOSED = "the broker closed the connection"
-UNREADABLE = "cannot read the response to"
 _UNREACHABLE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN})
 
 _ENCRYPTED = {

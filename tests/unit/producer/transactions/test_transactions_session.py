@@ -20,8 +20,8 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.session_context import SessionSettings
-from spark_kafka_sink.producer.transactions.manager import TransactionManager
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 from tests.support.harness.coordinator import _HANDLERS, CoordinatorFault, FakeCoordinator
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world

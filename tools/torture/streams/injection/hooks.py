@@ -209,7 +209,7 @@ POINTS = (
         before=Step.TASK_OPENING,
     ),
     Point(
-        f"{_TRANSACTIONS}.manager",
+        f"{_TRANSACTIONS}.transaction_manager",
         "TransactionManager._handle_init_producer_id",
         after=Step.TASK_OPENED,
         detail="settings.transactional_id",
