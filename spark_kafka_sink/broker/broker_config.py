@@ -85,7 +85,7 @@ class BrokerConfig(SecuritySettings):
             raise ConfigError(
                 f"transaction_version is {self.transaction_version}", hint="It must be 0, 1 or 2."
             )
-        last_port = 65_535 - self.nodes
+        last_port = 65_536 - self.nodes  # Each further node has the next port.
         if self.port and not 0 < self.port <= last_port:
             raise ConfigError(
                 f"port {self.port} is out of range",

@@ -111,6 +111,11 @@ class BrokerRuntime:
             self._requests.submit(function)
 
     @property
+    def is_in_this_process(self) -> bool:
+        """False in a process that was forked from the one with the broker's threads."""
+        return os.getpid() == self._pid
+
+    @property
     def open_connections(self) -> int:
         """Number of client connections to all nodes."""
         return self._sockets.open_connections
@@ -126,7 +131,7 @@ class BrokerRuntime:
 
         This has no effect in a forked process: the storage belongs to its parent.
         """
-        if os.getpid() != self._pid:
+        if not self.is_in_this_process:
             return
         self._event_loop.stop()
         self._thread.join(_STOP_TIMEOUT_S)

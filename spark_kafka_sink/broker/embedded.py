@@ -172,11 +172,16 @@ class EmbeddedBroker(SecurityControls):
         The function can read and change the state.
 
         Raises:
-            BrokerUnavailableError: the broker is not running.
+            BrokerUnavailableError: the broker is not running, or in the parent process.
         """
         runtime = self._runtime
         if runtime is None:
             raise _not_running()
+        if not runtime.is_in_this_process:
+            raise BrokerUnavailableError(
+                "the embedded broker runs in the parent of this process",
+                hint="Call it there, or connect to its bootstrap_servers.",
+            )
         return run_on(runtime.call_soon, lambda: function(runtime.cluster)).result(_RUN_TIMEOUT_S)
 
     def create_topic(self, name: str, partitions: int = -1, **configs: str) -> None:

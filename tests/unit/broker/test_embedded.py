@@ -1,5 +1,6 @@
 """Addresses of `EmbeddedBroker`, and its errors for missing topics, hosts and starts."""
 
+import multiprocessing
 import re
 import socket
 import threading
@@ -78,8 +79,32 @@ def test_broker_listens_at_the_address_of_the_host_that_the_machine_has(
 
 def test_port_error_contains_the_allowed_ports() -> None:
     for port in (-1, 70_000):
-        with pytest.raises(ConfigError, match="Set a port from 1 to 65533, or 0"):
+        with pytest.raises(ConfigError, match="Set a port from 1 to 65534, or 0"):
             EmbeddedBroker(port=port, nodes=2)
+
+
+def test_last_node_can_have_the_last_port() -> None:
+    assert EmbeddedBroker(port=65_534, nodes=2).config.port == 65_534
+
+
+def test_forked_process_gets_an_error_at_once() -> None:
+    """A fork copies no threads, so no thread would answer."""
+    with EmbeddedBroker(topics={"t": 1}) as kafka:
+        context = multiprocessing.get_context("fork")
+        receiver, sender = context.Pipe(duplex=False)
+
+        def use_the_parents_broker() -> None:
+            try:
+                kafka.end_offsets("t")
+            except BrokerUnavailableError as error:
+                sender.send(str(error))
+
+        process = context.Process(target=use_the_parents_broker)
+        process.start()
+        assert receiver.poll(5)
+        assert "runs in the parent of this process" in receiver.recv()
+        process.join()
+        assert kafka.end_offsets("t") == [0]
 
 
 def test_broker_that_was_not_started_has_no_address() -> None:
