@@ -4,6 +4,7 @@ In reading order:
 
 - `errors`: all exception classes of the package
 - `delivery_status`: the outcome of records, per partition
+- `close_reason`: the reasons why a batch is closed
 - `recreated_topics`: topics with acknowledged records, by name and id
 - `text`: sizes and counts, quoted user input, and valid topic names
 - `similar_names`: the name that a user probably meant

@@ -10,6 +10,7 @@ In reading order:
 - `partition_draw`: draws partitions for rows without a key
 - `batch_charges`: the memory of the session's batches
 - `compressor`: compresses closed batches in a separate thread
+- `close_rules`: when a batch is closed
 - `accumulator`: open batches, which are closed, drained and completed
 - `batch_queues`: queues of closed batches, one for each partition
 - `assigned_topics`: topics whose rows without a partition get one when they are appended

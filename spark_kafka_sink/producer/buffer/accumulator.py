@@ -1,8 +1,9 @@
 """The accumulator: the open batches, which accept records, and the states of all batches.
 
 The writer appends encoded records to open batches. A batch closes when it is full, when linger.ms
-has passed, on flush, or when memory runs short. Closed batches wait for the sender in a queue for
-each partition (`BatchQueues`). `BatchCharges` accounts for the memory of all batches.
+has passed, or when memory is short (`close_rules`), and on flush. Closed batches wait for the
+sender in a queue for each partition (`BatchQueues`). `BatchCharges` accounts for the memory of all
+batches.
 
 Source: ``RecordAccumulator``.
 """
@@ -11,12 +12,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from spark_kafka_sink.common.close_reason import CloseReason
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.buffer.batch import OpenBatchFacts, ProducerBatch
 from spark_kafka_sink.producer.buffer.batch_charges import BatchCharges
+from spark_kafka_sink.producer.buffer.close_rules import (
+    CloseRules,
+    is_writer_starved,
+    surplus_bytes,
+)
 from spark_kafka_sink.producer.buffer.session_state import flush_timeout
-from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -31,19 +37,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 
-_SHORTAGE_AFTER_S = 0.02
-"""Seconds that the writer waits for buffer space before open batches are closed. This gives batches
-in flight time to free memory, because a small batch costs as much as a full batch."""
-_TIMER_STEP_S = 0.001
-"""Resolution of the sender's waits in seconds; they are rounded up.
-
-Because linger.ms is an upper limit, batches close earlier by this step, but by at most a quarter of
-linger.ms.
-"""
-_SHORT_LINGER_S = 0.005
-"""If linger.ms is less than this number of seconds, the first open batch wakes the sender, so that
-the sender closes the batch in time.
-"""
 _PIN_TIMEOUT_S = 1.0
 """Age in seconds above which slices of mostly complete chunks are copied if the buffer is full.
 
@@ -102,11 +95,7 @@ class Accumulator:
         self._lock = state.lock
         self._compressor = compressor
         self._listeners = listeners
-        linger = config.linger_ms / 1000
-        self._linger = linger - min(_TIMER_STEP_S, linger / 4)
-        self._lingers_shortly = linger < _SHORT_LINGER_S
-        self._full_size = config.batch_size - config.batch_size // 64
-        self._batch_records = config.batch_num_messages
+        self._close_rules = CloseRules.from_config(config)
         self._flush_timeout = flush_timeout(config.delivery_timeout_ms)
         self._compresses = config.compression_type is not Codec.NONE
 
@@ -171,7 +160,9 @@ class Accumulator:
                 else self._layout_started_at
             )
             self._layout_started_at = None
-            wakes_sender = self._is_close_missed or (self._lingers_shortly and not self._open)
+            wakes_sender = self._is_close_missed or (
+                self._close_rules.is_linger_short and not self._open
+            )
             self._is_close_missed = False
             copied = 0
             for encoded_slice in slices:
@@ -218,10 +209,9 @@ class Accumulator:
     # Only the sender thread calls the methods below.
 
     def close_due(self, now: float) -> None:
-        """Close batches whose linger.ms has passed, or all batches if the writer waits for memory.
+        """Close batches whose linger.ms has passed, and batches whose memory the writer needs.
 
-        If open batches use more than half of the buffer, the oldest are also closed, so that the
-        writer can fill the other half while they are sent.
+        The rules are in `close_rules`.
         """
         with self._lock:
             if self._layout_started_at is not None:
@@ -229,9 +219,8 @@ class Accumulator:
                 return
             surplus = self._surplus()
             waiting_since = self._pool.writer_waiting_since
-            short = waiting_since is not None and (
-                self._state.incomplete_batches == len(self._open)
-                or now >= waiting_since + _SHORTAGE_AFTER_S
+            is_starved = is_writer_starved(
+                waiting_since, now, is_all_open=self._state.incomplete_batches == len(self._open)
             )
             if waiting_since is not None and now >= self._unpin_at:
                 self._unpin_at = now + _PIN_TIMEOUT_S / 4
@@ -239,24 +228,22 @@ class Accumulator:
                 self._state.wake_writer()
             while self._open:
                 topic_partition, batch = next(iter(self._open.items()))
-                lingered = now >= batch.created_at + self._linger
-                if not short and not lingered and surplus <= 0:
+                reason = self._close_rules.reason_to_close(
+                    batch.created_at, now, is_memory_short=is_starved or surplus > 0
+                )
+                if reason is None:
                     break
                 surplus -= batch.payload_size
-                reason = CloseReason.LINGER if lingered else CloseReason.MEMORY
                 self._close(topic_partition, reason)
 
     def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `close_due` must be called again."""
         with self._lock:
             oldest = next(iter(self._open.values()), None)
-            if oldest is None:
-                return 1.0 if self._lingers_shortly else self._linger
-            lingers = max(0.0, oldest.created_at + self._linger - now)
-            return (
-                lingers
-                if self._pool.writer_waiting_since is None
-                else min(lingers, _SHORTAGE_AFTER_S)
+            return self._close_rules.seconds_until_due(
+                None if oldest is None else oldest.created_at,
+                now,
+                is_writer_waiting=self._pool.writer_waiting_since is not None,
             )
 
     def store_compressed(self) -> BaseException | None:
@@ -383,7 +370,7 @@ class Accumulator:
 
     def _is_full(self, topic_partition: TopicPartition) -> bool:
         batch = self._open[topic_partition]
-        return batch.raw_size >= self._full_size or batch.records >= self._batch_records
+        return self._close_rules.is_full(batch.raw_size, batch.records)
 
     def _close(self, topic_partition: TopicPartition, reason: CloseReason) -> None:
         batch = self._open.pop(topic_partition)
@@ -407,8 +394,4 @@ class Accumulator:
         batch.label = (self._created,)
 
     def _surplus(self) -> int:
-        """Return how many bytes of open batches must be closed to free memory; none if negative."""
-        if self._pool.used <= self._pool.limit // 2:
-            return 0
-        held = self._open_bytes
-        return held - self._pool.limit // 4 if held > self._pool.limit // 2 else 0
+        return surplus_bytes(self._pool.used, self._pool.limit, self._open_bytes)

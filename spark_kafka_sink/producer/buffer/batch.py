@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from spark_kafka_sink.common.close_reason import CloseReason
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.records.compression import compress
 from spark_kafka_sink.kafka.records.record_batch import (
@@ -27,7 +28,6 @@ from spark_kafka_sink.kafka.records.record_batch import (
     next_sequence,
 )
 from spark_kafka_sink.producer.rows import UNKNOWN_ROW, RowNumbers
-from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 
 if TYPE_CHECKING:
     import uuid

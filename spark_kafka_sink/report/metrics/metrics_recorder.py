@@ -8,25 +8,15 @@ thread can call `build`. The result can be slightly out of date.
 from __future__ import annotations
 
 from dataclasses import fields
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spark_kafka_sink.common.close_reason import CloseReason
 from spark_kafka_sink.common.histogram import HistogramBuilder, Meter
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeter, BrokerMeters
 from spark_kafka_sink.report.metrics import producer_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-class CloseReason(StrEnum):
-    """The reason why a batch was closed."""
-
-    FULL = "full"
-    LINGER = "linger"
-    FLUSH = "flush"
-    MEMORY = "memory"
-    """The writer waits for free buffer memory."""
 
 
 class BatchSent(NamedTuple):
@@ -110,7 +100,7 @@ class MetricsRecorder:
             append_time=int(self.append_time * producer_metrics.MILLION),
             flush_time=int(self.flush_time * producer_metrics.MILLION),
             buffer_peak=self.buffer_peak,
-            serialize_time=int(self.serialize_time * 1_000_000),
+            serialize_time=int(self.serialize_time * producer_metrics.MILLION),
             brokers=tuple(
                 producer_metrics.BrokerMetrics(**_built(meter, producer_metrics.BrokerMetrics))
                 for _, meter in sorted(self.brokers.copy().items())

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pytest
 
+from spark_kafka_sink.common.close_reason import CloseReason
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.security.security_config import SecurityConfig
@@ -25,7 +26,6 @@ from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason
 from spark_kafka_sink.report.task_report import TaskAttempt
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from spark_kafka_sink.common.close_reason import CloseReason
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent, CloseReason, MetricsRecorder
+from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent, MetricsRecorder
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import ReportedTransaction, TaskAttempt
 

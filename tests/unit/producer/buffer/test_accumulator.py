@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from spark_kafka_sink.common.clock import SystemClock
+from spark_kafka_sink.common.close_reason import CloseReason
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
-from spark_kafka_sink.report.metrics.metrics_recorder import CloseReason, MetricsRecorder
+from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 from tests.support.clock import ManualClock
 from tests.support.waiting import wait_until
 from tests.unit.producer.buffer.accumulator_harness import PARTITIONS, AccumulatorHarness

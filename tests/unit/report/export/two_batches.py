@@ -1,9 +1,10 @@
 """The report of a task that has sent two batches."""
 
+from spark_kafka_sink.common.close_reason import CloseReason
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent, CloseReason
+from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskAttempt
 
