@@ -29,7 +29,7 @@ class ReportListener(BatchListener):
         """Count the request, and whether it contains a retried batch."""
         recorder = self._report.recorder
         recorder.add_request(sum(batch.records for batch in batches))
-        recorder.brokers.of(node).retries += any(batch.attempts > 1 for batch in batches)
+        recorder.brokers.of(node).retries += any(batch.delivery.attempts > 1 for batch in batches)
 
     def on_produce_response(self, completion: Completion) -> None:
         """Record the latency and the throttle time."""
@@ -66,7 +66,7 @@ class ReportListener(BatchListener):
         del correlation_id
         report, (topic, partition) = self._report, batch.topic_partition
         report.set_leader(topic, partition, node.node_id)
-        if batch.attempts > 1:
+        if batch.delivery.attempts > 1:
             return
         report.add_queue_latency(now - batch.created_at)
         sent = BatchSent(
@@ -74,7 +74,7 @@ class ReportListener(BatchListener):
             records=batch.records,
             bytes_uncompressed=batch.raw_size,
             bytes_sent=batch.size,
-            queue_times=[(now - arrived, records) for arrived, records in batch.arrivals],
+            queue_times=[(now - arrived, records) for arrived, records, _ in batch.arrivals],
             fill_time=batch.closed_at - batch.created_at,
             close_reason=batch.close_reason,
             compression=batch.compression_s,
@@ -119,5 +119,5 @@ def _append_time(batch: ProducerBatch, response: PartitionResponse) -> int | Non
     For a duplicate batch, a broker returns the timestamp in the log, which the producer set if the
     topic uses CreateTime. Source: ``BatchMetadata.timestamp``.
     """
-    repeated = batch.attempts > 1 and response.append_time == batch.max_timestamp
+    repeated = batch.delivery.attempts > 1 and response.append_time == batch.max_timestamp
     return None if repeated else response.append_time

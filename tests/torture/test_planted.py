@@ -79,7 +79,7 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
         original(self, completion)
         for state in self.partitions:
             for batch in reversed(state.retries):
-                if batch.is_possibly_persisted and batch.sequence >= 0:
+                if batch.delivery.is_possibly_persisted and batch.sequence >= 0:
                     _rewind(state, batch.sequence)
                     batch.clear_sequence()
 

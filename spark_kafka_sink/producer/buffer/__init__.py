@@ -6,6 +6,7 @@ In reading order:
 - `buffer_pool`: the accounting for buffer.memory
 - `buffer_quotas`: the share of the buffer for each partition and broker
 - `batch`: a batch of records for one partition
+- `delivery_progress`: the attempts to deliver a batch
 - `batch_layout`: lays out the rows of a chunk in batches
 - `partition_draw`: draws partitions for rows without a key
 - `batch_charges`: the memory of the session's batches

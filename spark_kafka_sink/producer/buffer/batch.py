@@ -27,10 +27,10 @@ from spark_kafka_sink.kafka.records.record_batch import (
     BatchHeader,
     next_sequence,
 )
+from spark_kafka_sink.producer.buffer.delivery_progress import DeliveryProgress
 from spark_kafka_sink.producer.rows import UNKNOWN_ROW, RowNumbers
 
 if TYPE_CHECKING:
-    import uuid
     from collections.abc import Sequence
 
     from typing_extensions import Buffer
@@ -75,63 +75,52 @@ class Charge:
 
 @dataclass(slots=True, eq=False)
 class ProducerBatch:
-    """A batch for one partition: its records, its memory accounting, and its delivery progress.
+    """A batch for one partition: its records, its memory accounting, and its delivery.
 
     Times are in seconds of the monotonic clock, timestamps in milliseconds, sizes in bytes.
-
-    - `buffers` contain the records section, compressed unless `codec` is NONE;
-      `payload_size` is their size. `raw_size` is the uncompressed size including the header.
-    - `arrivals` are the times at which records were appended, each with the number of records;
-      `slice_row_numbers` are the row numbers of each appended slice.
-    - `is_ready`: the batch may be sent.
-    - `is_possibly_persisted`: the batch was sent but got no conclusive response, so the log may
-      contain it.
-    - `is_retried`: an attempt was rejected or its response was lost, so the batch is sent again.
-      `rejection_code` is the error code of the latest rejection, or 0; `loss` is the reason why the
-      latest attempt has no response, or "".
-    - `label` is the batch's number within the session, followed by a number for each split. `order`
-      numbers the batches sent to the partition in the same way; it is empty before the first send.
-    - `delivery_start` is the time from which delivery.timeout.ms is measured for a sent batch; see
-      `delivery_timeout`.
-    - `topic_id` is the topic id with which the batch was last sent.
-    - `is_completed`: the batch was acknowledged or has failed.
-    - `is_restamped`: the batch contains dead letters with new timestamps, because the original
-      timestamps were rejected.
-    - `closed_at` and `close_reason`: when and why the batch was closed.
-    - `compression_s` is the duration of the compression, None without compression.
     """
 
     topic_partition: TopicPartition
     created_at: float
+
+    # The records.
     base_timestamp: int
     max_timestamp: int
-    arrivals: list[tuple[float, int]] = field(default_factory=list)
-    slice_row_numbers: list[RowNumbers | None] = field(default_factory=list)
-    buffers: list[Buffer] = field(default_factory=list)
-    charges: list[Charge] = field(default_factory=list)
-    payload_size: int = 0
-    codec: Codec = Codec.NONE
     records: int = 0
+    buffers: list[Buffer] = field(default_factory=list)
+    """The records section, compressed unless `codec` is NONE."""
+    payload_size: int = 0
+    """Size of `buffers`."""
+    codec: Codec = Codec.NONE
     raw_size: int = HEADER_SIZE
-    is_ready: bool = False
-    producer_id: int = NO_PRODUCER_ID
-    epoch: int = NO_PRODUCER_EPOCH
-    sequence: int = NO_SEQUENCE
-    attempts: int = 0
-    is_possibly_persisted: bool = False
-    is_retried: bool = False
-    rejection_code: int = 0
-    loss: str = ""
-    sent_at: float = 0.0
-    delivery_start: float = 0.0
-    label: tuple[int, ...] = ()
-    order: tuple[int, ...] = ()
-    topic_id: uuid.UUID | None = None
-    is_completed: bool = False
-    is_restamped: bool = False
+    """Uncompressed size, including the header."""
+    arrivals: list[tuple[float, int, RowNumbers | None]] = field(default_factory=list)
+    """For each appended slice, the time, the number of records and their row numbers, if known."""
+    charges: list[Charge] = field(default_factory=list)
+    """The memory that the batch keeps charged until it is complete."""
+
+    # From open to complete.
     closed_at: float = 0.0
     close_reason: CloseReason = CloseReason.FLUSH
     compression_s: float | None = None
+    """Duration of the compression; None without compression."""
+    is_ready: bool = False
+    """True if the batch may be sent."""
+    is_completed: bool = False
+    """True if the batch was acknowledged or has failed."""
+    delivery: DeliveryProgress = field(default_factory=DeliveryProgress)
+
+    # The identity of the batch: for the broker, in the session, and in its partition.
+    producer_id: int = NO_PRODUCER_ID
+    epoch: int = NO_PRODUCER_EPOCH
+    sequence: int = NO_SEQUENCE
+    """Sequence of the first record."""
+    label: tuple[int, ...] = ()
+    """The batch's number within the session, followed by a number for each split."""
+    order: tuple[int, ...] = ()
+    """The batch's number among those sent to the partition, followed by a number for each split;
+    empty before the first send.
+    """
 
     def add(
         self,
@@ -156,8 +145,8 @@ class ProducerBatch:
             self.buffers.append(bytearray(buffer) if is_small else buffer)
         self.payload_size += size
         self.records += records
-        self.arrivals.append((self.created_at if now is None else now, records))
-        self.slice_row_numbers.append(row_numbers)
+        arrived_at = self.created_at if now is None else now
+        self.arrivals.append((arrived_at, records, row_numbers))
         self.raw_size += size
         self.max_timestamp = max(self.max_timestamp, max_timestamp)
 
@@ -198,14 +187,14 @@ class ProducerBatch:
 
         A single unknown row number is `UNKNOWN_ROW`.
         """
-        numbered = [known for known in self.slice_row_numbers if known is not None]
-        if not numbered:
+        first = next((known for *_, known in self.arrivals if known is not None), None)
+        if first is None:
             return None
         numbers = [
             np.full(records, UNKNOWN_ROW) if known is None else np.asarray(known.numbers)
-            for (_, records), known in zip(self.arrivals, self.slice_row_numbers, strict=True)
+            for _, records, known in self.arrivals
         ]
-        return RowNumbers(np.concatenate(numbers), numbered[0].spark_partition)
+        return RowNumbers(np.concatenate(numbers), first.spark_partition)
 
     def set_sequence(self, producer_id: int, epoch: int, sequence: int) -> None:
         """Assign the producer id, epoch and first sequence, which stay the same across retries."""
@@ -228,27 +217,7 @@ class ProducerBatch:
         """
         self.label, self.order = (*batch.label, *index), (*batch.order, *index)
         if not index:
-            self.attempts = batch.attempts
-
-    def mark_possibly_persisted(self) -> None:
-        """Record that the log may contain the batch, because an attempt has an unknown outcome."""
-        self.is_possibly_persisted = True
-
-    def clear_possibly_persisted(self) -> None:
-        """Record that the log cannot contain the batch."""
-        self.is_possibly_persisted = False
-
-    def record_attempt(self, now: float, delivery_start: float, topic_id: uuid.UUID | None) -> None:
-        """Record that the batch is sent; the first attempt begins its delivery time."""
-        if not self.attempts:
-            self.delivery_start = delivery_start
-        self.attempts += 1
-        self.sent_at, self.topic_id = now, topic_id
-
-    def record_retry(self, rejection_code: int, delivery_start: float) -> None:
-        """Record that the batch is sent again; the code is 0 if its response was lost."""
-        self.is_retried, self.delivery_start = True, delivery_start
-        self.rejection_code = rejection_code or self.rejection_code
+            self.delivery.attempts = batch.delivery.attempts
 
     @property
     def name(self) -> str:

@@ -100,7 +100,7 @@ class ProducerEvents(BatchListener):
                 epoch=batch.epoch,
                 broker=node.node_id,
                 correlation=correlation_id,
-                attempt=batch.attempts,
+                attempt=batch.delivery.attempts,
                 records=batch.records,
                 bytes=batch.size,
             )

@@ -59,7 +59,7 @@ class BatchCompleter:
         # After the first attempt, other batches' acknowledgements do not extend
         # delivery.timeout.ms.
         topic = self.client.metadata.cluster.topics[batch.topic_partition.topic]
-        batch.record_attempt(now, self.delivery_timeout.start_of(batch), topic.topic_id)
+        batch.delivery.record_attempt(now, self.delivery_timeout.start_of(batch), topic.topic_id)
 
     def acknowledge(self, result: BatchResult, now: float) -> None:
         """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
@@ -191,6 +191,6 @@ class BatchCompleter:
 
 def status_of(batch: ProducerBatch) -> DeliveryStatus:
     """Return the delivery status of a batch that will not be sent again."""
-    if batch.is_possibly_persisted:
+    if batch.delivery.is_possibly_persisted:
         return DeliveryStatus.POSSIBLY_PERSISTED
     return DeliveryStatus.NOT_PERSISTED

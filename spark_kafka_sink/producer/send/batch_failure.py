@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.buffer.delivery_progress import DeliveryProgress
 
 _RECONNECT = "Check the connection to the brokers, then run the write again."
 _ENDED = (
@@ -103,7 +104,7 @@ def batch_error(
     if (
         code in error_codes.RECORDS_TOO_LARGE
         and batch.records == 1
-        and not batch.is_possibly_persisted
+        and not batch.delivery.is_possibly_persisted
     ):
         return RecordTooLargeError(
             too_large(batch, response),
@@ -115,7 +116,7 @@ def batch_error(
         )
     denied = code in error_codes.AUTHORIZATION_FAILED
     details = [acls.describe_denied(code, topic)] if denied else []
-    details += [text for text in (response.message, _loss(batch)) if text]
+    details += [text for text in (response.message, _loss(batch.delivery)) if text]
     details += [f"record {index}: {text}" for index, text in response.record_errors[:5]]
     hint = _HINTS.get(code, "See Kafka's documentation of this error.")
     hint = _FENCED if code in error_codes.FENCED and not transactional else hint
@@ -125,9 +126,11 @@ def batch_error(
     return _permanent_error(batch, code, details, hint, AuthorizationError)
 
 
-def _loss(batch: ProducerBatch) -> str:
+def _loss(delivery: DeliveryProgress) -> str:
     """Return why the latest attempt has no response, or "" if it has one."""
-    return f"attempt {batch.attempts} got no response: {batch.loss}" if batch.loss else ""
+    if not delivery.loss:
+        return ""
+    return f"attempt {delivery.attempts} got no response: {delivery.loss}"
 
 
 def unknown_producer_error(batch: ProducerBatch) -> DeliveryError:
@@ -143,9 +146,10 @@ def _permanent_error(
     hint: str,
     error_class: type[DeliveryError] = DeliveryError,
 ) -> DeliveryError:
+    may_be_persisted = batch.delivery.is_possibly_persisted
     return error_class(
         f"a batch of {plural(batch.records, 'record')} ({batch.size:,} bytes) failed permanently"
-        + (" and may be in the log from an earlier attempt" if batch.is_possibly_persisted else "")
+        + (" and may be in the log from an earlier attempt" if may_be_persisted else "")
         + (f": {'; '.join(details)}" if details else ""),
         topic=batch.topic_partition.topic,
         partition=batch.topic_partition.partition,
@@ -166,15 +170,16 @@ def timeout_error(
         throttled_ms: how long brokers have throttled the task.
     """
     seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
-    latest = error_name(batch.rejection_code) if batch.rejection_code else None
+    code, loss = batch.delivery.rejection_code, _loss(batch.delivery)
+    latest = error_name(code) if code else None
     return _partition_error(
         batch.topic_partition,
         f"records were not acknowledged within delivery.timeout.ms = {timeout_ms}"
         + (f"; the latest response was {latest}" if latest else "")
-        + (f"; {_loss(batch)}" if batch.loss else "")
+        + (f"; {loss}" if loss else "")
         + (f" ({seen})" if seen else "")
         + throttled_note(throttled_ms),
-        _HINTS.get(batch.rejection_code, _THROTTLED if throttled_ms else _UNREACHED),
+        _HINTS.get(code, _THROTTLED if throttled_ms else _UNREACHED),
         latest,
     )
 

@@ -49,8 +49,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
             None if row_numbers is None else row_numbers.slice(start, stop),
         )
         piece.inherit_position(batch, number)
-        if batch.is_possibly_persisted:
-            piece.mark_possibly_persisted()
+        piece.delivery.is_possibly_persisted = batch.delivery.is_possibly_persisted
         if sequence != NO_SEQUENCE:
             piece.set_sequence(batch.producer_id, batch.epoch, sequence)
             sequence = piece.next_sequence

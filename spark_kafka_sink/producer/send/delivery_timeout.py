@@ -76,11 +76,11 @@ class DeliveryTimeout:
 
     def start_of(self, batch: ProducerBatch) -> float:
         """Return the time from which delivery.timeout.ms of a batch is measured."""
-        times = [batch.created_at, batch.delivery_start]
+        times = [batch.created_at, batch.delivery.started_at]
         for leader in self._leaders(batch):
-            if not batch.attempts:
+            if not batch.delivery.attempts:
                 times.append(self._acknowledged_at.get(leader, 0.0))
-            if not batch.is_retried:
+            if not batch.delivery.is_retried:
                 times.append(self._paused_until(leader))
         return max(times)
 

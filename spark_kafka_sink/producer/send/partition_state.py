@@ -161,11 +161,11 @@ class PartitionState:
 
     def _may_be_followed(self, first: ProducerBatch) -> bool:
         """Return True if another batch may be sent while `first` is in flight; see the module."""
-        if first.attempts > 1:
+        if first.delivery.attempts > 1:
             return False
         is_known = self.leader == self._known_by
         return first.sequence == NO_SEQUENCE or (
-            is_known and first.sent_at <= self._known_at + _REMEMBERED_S
+            is_known and first.delivery.sent_at <= self._known_at + _REMEMBERED_S
         )
 
     # The methods below record what happened to a batch.
@@ -215,9 +215,11 @@ class PartitionState:
         self._clear_possibly_persisted(batch)
         if 0 <= offset < last_offset:
             return rewound_error(self.topic_partition, last_offset, offset)
-        rejected = [retry for retry in self._retry_queue if not retry.is_possibly_persisted]
         # If retried, the earlier batch would follow this one in the log (design.md: retry-order).
-        overtaken = any(retry.order < batch.order for retry in rejected)
+        overtaken = any(
+            retry.order < batch.order and not retry.delivery.is_possibly_persisted
+            for retry in self._retry_queue
+        )
         return order_error(self.topic_partition) if overtaken else None
 
     def _clear_possibly_persisted(self, piece: ProducerBatch) -> None:
@@ -226,8 +228,8 @@ class PartitionState:
         The broker cannot have appended the whole batch; otherwise it would have rejected the piece.
         """
         for retry in self._retry_queue:
-            if retry.order[0] == piece.order[0] and not retry.attempts:
-                retry.clear_possibly_persisted()
+            if retry.order[0] == piece.order[0] and not retry.delivery.attempts:
+                retry.delivery.is_possibly_persisted = False
 
     def retry(self, batch: ProducerBatch, retry_at: float, *, in_new_epoch: bool = False) -> None:
         """Queue a batch in flight for a retry at `retry_at` or later."""
@@ -262,7 +264,7 @@ class PartitionState:
         """Remove and return the batches in flight for which `should_remove` is true."""
         taken = [batch for batch in self._in_flight if should_remove(batch)]
         for batch in taken:
-            batch.mark_possibly_persisted()
+            batch.delivery.is_possibly_persisted = True
             self._in_flight.remove(batch)
         return taken
 
@@ -278,7 +280,7 @@ class PartitionState:
         if self._next is None or self._next[:2] == (producer.producer_id, producer.epoch):
             producer.bump_epoch()  # Otherwise, another partition has already left this epoch.
         # A duplicate with a new sequence would be appended again (design.md: one-sequence).
-        unsafe = self.take_retries(lambda batch: batch.is_possibly_persisted)
+        unsafe = self.take_retries(lambda batch: batch.delivery.is_possibly_persisted)
         # The first batch of the new epoch is sent alone.
         self._must_renumber = False
         self._known_by = NO_LEADER
@@ -292,7 +294,7 @@ class PartitionState:
         assert gap is not None
         assert self._next is not None
         unsafe = self.take_retries(
-            lambda batch: batch.is_possibly_persisted and batch.order >= gap.order
+            lambda batch: batch.delivery.is_possibly_persisted and batch.order >= gap.order
         )
         if unsafe or self._passed_gap:
             return Renumbering(unsafe, is_past_gap=True)

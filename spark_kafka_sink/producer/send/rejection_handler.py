@@ -169,7 +169,7 @@ class RejectionHandler:
         """
         topic, batch, cause = self.dead_letter_topic, result.batch, result.cause
         is_tolerated = self.bad_rows.policy.is_tolerant and cause is not RejectionCause.OTHER
-        if batch.is_possibly_persisted or not is_tolerated:
+        if batch.delivery.is_possibly_persisted or not is_tolerated:
             return Remedy.NONE
         if topic is not None and batch.topic_partition.topic == topic.name:
             return Remedy.CORRECT if result.response.code in _CORRECTABLE else Remedy.NONE
@@ -243,7 +243,7 @@ class RejectionHandler:
 
     def _restamp(self, result: BatchResult) -> ProducerBatch | None:
         """Return dead letters with the current time as timestamp; None if it was also rejected."""
-        if result.batch.is_restamped:
+        if result.batch.delivery.is_restamped:
             return None
         records = records_of(result.batch)
         wrong = result.rejected or set(range(len(records)))
@@ -251,7 +251,9 @@ class RejectionHandler:
             return None
         stamped = enumerate(zip(records, self._with_current_time(records), strict=True))
         mixed = [now if index in wrong else old for index, (old, now) in stamped]
-        return replace(self._replacement(result.batch, mixed), is_restamped=True)
+        replacement = self._replacement(result.batch, mixed)
+        replacement.delivery.is_restamped = True
+        return replacement
 
     def _replacement(self, batch: ProducerBatch, records: list[Record]) -> ProducerBatch:
         """Return a batch with the sequences of `batch`, which has the same number of records."""

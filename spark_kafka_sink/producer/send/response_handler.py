@@ -92,10 +92,9 @@ class ResponseHandler:
         for state, batch in batches:
             if state.is_in_flight(batch):  # otherwise, the batch has expired
                 # Use the topic id that was sent: the metadata might no longer contain it.
-                key = batch.topic_id if has_ids and batch.topic_id else batch.topic_partition.topic
-                partition_response = partition_responses.get(
-                    (key, batch.topic_partition.partition), default
-                )
+                topic, partition = batch.topic_partition
+                key = (batch.delivery.topic_id if has_ids else None) or topic
+                partition_response = partition_responses.get((key, partition), default)
                 self._apply(BatchResult(state, batch, partition_response), completion, now)
             if state.can_renumber:
                 self.completer.renumber(state)
@@ -139,11 +138,11 @@ class ResponseHandler:
 
     def _apply(self, result: BatchResult, completion: Completion, now: float) -> None:
         batch, code, step = result.batch, result.response.code, _COMPLETED
-        batch.loss = completion.failure or ""
+        batch.delivery.loss = completion.failure or ""
         if code != ErrorCode.none:
             step = next_step(code, self._facts(result, now))
             if may_be_persisted_after(code):
-                batch.mark_possibly_persisted()
+                batch.delivery.is_possibly_persisted = True
         self.listeners.on_batch_response(batch, completion, result.response, step.action.name)
         match step.action:
             case BatchAction.COMPLETE:
@@ -167,9 +166,9 @@ class ResponseHandler:
             is_idempotent=self.client.config.enable_idempotence,
             is_head=result.state.is_head(batch),
             records=batch.records,
-            is_possibly_persisted=batch.is_possibly_persisted,
+            is_possibly_persisted=batch.delivery.is_possibly_persisted,
             is_expired=self.delivery_timeout.is_expired(batch, now),
-            has_attempts_left=batch.attempts <= self.client.config.retries,
+            has_attempts_left=batch.delivery.attempts <= self.client.config.retries,
             is_gapless=self.client.config.enable_gapless_guarantee,
             is_transactional=self.outcome.is_transactional,
             has_client_bumped_epoch=self.identity.is_client_bumped(batch.producer_id, batch.epoch),
@@ -191,7 +190,8 @@ class ResponseHandler:
         state, batch, response = result
         if response.code in error_codes.FENCED:
             self.identity.disable_client_bumps()
-        retry_at = now + retry_delay(self.client.config, batch.attempts - 1, self.client.random)
+        retries = batch.delivery.attempts - 1
+        retry_at = now + retry_delay(self.client.config, retries, self.client.random)
         if action is BatchAction.REFRESH_AND_RETRY:
             metadata, topic_partition = self.client.metadata, batch.topic_partition
             # KIP-951
@@ -201,5 +201,5 @@ class ResponseHandler:
             else:
                 retry_at = now
         state.retry(batch, retry_at, in_new_epoch=action is BatchAction.BUMP_AND_RETRY)
-        batch.record_retry(max(response.code, 0), self.delivery_timeout.start_of(batch))
+        batch.delivery.record_retry(max(response.code, 0), self.delivery_timeout.start_of(batch))
         self.listeners.on_retried(batch, result.error)

@@ -101,7 +101,7 @@ class SessionOutcome:
 
     def record_acknowledged(self, batch: ProducerBatch, now_ms: int) -> None:
         """Count the records of an acknowledged batch by the id of its topic."""
-        topic, topic_id = batch.topic_partition.topic, batch.topic_id
+        topic, topic_id = batch.topic_partition.topic, batch.delivery.topic_id
         if topic_id is not None:
             self.written.add(topic, topic_id, batch.records, now_ms)
             self._check_recreated(topic, topic_id)

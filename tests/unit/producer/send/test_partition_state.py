@@ -37,7 +37,7 @@ class Partition:
     ) -> ProducerBatch:
         self.state.mark_sent(batch, leader)
         self.state.assign_sequence(batch, self.identity)
-        batch.record_attempt(now, now, None)
+        batch.delivery.record_attempt(now, now, None)
         return batch
 
     def acknowledge(self, batch: ProducerBatch, now: float = NOW) -> None:
@@ -137,7 +137,7 @@ def test_later_batch_that_overtakes_a_rejected_batch_fails_the_session(
     """A possibly persisted batch may be in the log already, before the later batch."""
     first, second = partition.send(), partition.send()
     if is_possibly_persisted:
-        first.mark_possibly_persisted()
+        first.delivery.is_possibly_persisted = True
     partition.retry(first)
     error = partition.state.acknowledge(second, next(partition.offsets), NOW)
     assert (error is None) == is_possibly_persisted
@@ -168,7 +168,7 @@ def test_partition_restarts_in_a_new_epoch_when_nothing_is_in_flight(partition: 
 
 def test_first_batch_of_a_new_epoch_is_sent_alone(partition: Partition) -> None:
     rejected = partition.send()
-    rejected.mark_possibly_persisted()
+    rejected.delivery.is_possibly_persisted = True
     partition.state.retry(rejected, 0.0, in_new_epoch=True)
     partition.state.renumber(partition.identity)
     assert (partition.send().epoch, partition.may_send()) == (1, False)
@@ -176,7 +176,7 @@ def test_first_batch_of_a_new_epoch_is_sent_alone(partition: Partition) -> None:
 
 def test_possibly_persisted_batch_is_unsafe_to_renumber(partition: Partition) -> None:
     first, second = partition.send(), partition.send()
-    second.mark_possibly_persisted()
+    second.delivery.is_possibly_persisted = True
     partition.retry(second)
     partition.state.retry(first, 0.0, in_new_epoch=True)
     assert partition.state.renumber(partition.identity).unsafe_batches == [second]
@@ -225,7 +225,7 @@ def test_gap_cannot_be_closed_if_the_log_may_contain_a_later_batch(is_acknowledg
     if is_acknowledged:
         partition.state.acknowledge(third, next(partition.offsets), NOW)
     else:
-        third.mark_possibly_persisted()
+        third.delivery.is_possibly_persisted = True
         partition.retry(third)
     renumbering = partition.state.renumber(partition.identity)
     assert renumbering.is_past_gap
@@ -237,16 +237,16 @@ def test_accepted_piece_proves_that_the_whole_batch_was_not_appended(partition: 
     pieces = [ProducerBatch(TopicPartition("t", 0), 0.0, 0, 0) for _ in range(2)]
     for number, piece in enumerate(pieces):
         piece.inherit_position(whole, number)
-        piece.mark_possibly_persisted()
+        piece.delivery.is_possibly_persisted = True
         piece.set_sequence(whole.producer_id, whole.epoch, whole.sequence + number)
     partition.state.replace(whole, pieces)
     assert partition.state.retries == tuple(pieces)
     partition.acknowledge(partition.send_again(pieces[0]))
-    assert not pieces[1].is_possibly_persisted
+    assert not pieces[1].delivery.is_possibly_persisted
 
 
 def test_batch_taken_in_flight_is_possibly_persisted(partition: Partition) -> None:
     sent = partition.send()
     assert partition.state.take_in_flight(lambda batch: batch is sent) == [sent]
-    assert sent.is_possibly_persisted
+    assert sent.delivery.is_possibly_persisted
     assert not partition.state.is_in_flight(sent)
