@@ -12,8 +12,8 @@ import typer
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.logs import quiet_log, warn_once
+from spark_kafka_sink.common.masking import shown_name
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
-from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.config_builder import BOOTSTRAP_OPTION
 from spark_kafka_sink.config.option_definition import PREFIX
 from spark_kafka_sink.config.option_names import (

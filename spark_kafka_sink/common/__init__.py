@@ -6,10 +6,11 @@ In reading order:
 - `delivery_status`: the outcome of records, per partition
 - `close_reason`: the reasons why a batch is closed
 - `recreated_topics`: topics with acknowledged records, by name and id
-- `text`: sizes and counts, quoted user input, and valid topic names
+- `text`: sizes and counts, shortened lists and external texts, and valid topic names
+- `masking`: detection of secrets in texts, option names and URIs, and what is shown instead
 - `similar_names`: the name that a user probably meant
 - `histogram`: distributions of times and sizes that can be merged exactly
-- `secret`: masked option values, and detection of credentials in names and URIs
+- `secret`: option values that are masked, or references to them
 - `clock`: a clock that tests can replace
 - `wakeup`: wakes a thread that waits in a selector
 - `time_limit`: a time limit for calls that have no timeout of their own

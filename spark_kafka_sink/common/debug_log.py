@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import visible_logger
+from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.common.similar_names import did_you_mean
-from spark_kafka_sink.common.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,20 +1,14 @@
-"""Option values that are masked in all texts, and detection of credentials in names and URIs.
-
-The parts of a URI are found without `urllib`, because credentials must also be found in a URI that
-is invalid, such as one with a single slash or an unescaped slash in the password.
-"""
+"""An option's value that is masked in all texts, or a reference to the value."""
 
 from __future__ import annotations
 
 import os
-import re
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import parse_qsl
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown_file, shown_variable
+from spark_kafka_sink.common.masking import shown_file, shown_variable
 
 ENVIRONMENT = "env:"
 """Prefix of the name of the environment variable that contains the value."""
@@ -24,25 +18,6 @@ file and one line break at the end are ignored.
 """
 LITERAL = "literal:"
 """Prefix of a literal value; required if the value starts with `env:`, `file:` or `literal:`."""
-_SECRET = re.compile(
-    r"password|secret|jaas|token|credential|signature|^sig$|\.key$|(access|account)_?key",
-    re.IGNORECASE,
-)
-"""`sig` is the signature of a shared access signature (SAS) in Azure."""
-_REDACTED = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
-_URI = re.compile(r"\s*[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
-_USER = re.compile(
-    r"""^
-    (?!\s*(?:file|hdfs|viewfs):/(?:[^/]|//))  # without a host; a folder may contain an @
-    (?!\s*abfss?:/+[^/?#:@]*@[^/?#:@]*(?::\d*)?(?:[/?#]|$))  # abfs://container@account
-    (\s*[a-z][a-z0-9+.-]*:/+)
-    (?!\[)  # an IPv6 address
-    [^/?#:]*(?::(?!\d*(?:[/?#]|$)).*)?@  # a colon that does not precede a port
-    """,
-    re.IGNORECASE | re.VERBOSE | re.DOTALL,
-)
-"""The scheme and the user part at the start of a URI."""
-_URI_IN_TEXT = re.compile(r"[a-z][a-z0-9+.-]*:/[^\s'\"]+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,53 +108,3 @@ class Secret:
 
     def __str__(self) -> str:
         return "***"
-
-
-def is_redacted(name: str, value: str) -> bool:
-    """Return True if Spark would redact the option with the default of spark.redaction.regex."""
-    return _REDACTED.search(name) is not None or _REDACTED.search(value) is not None
-
-
-def is_secret(name: str) -> bool:
-    """Return True if the value of an option with this name is secret."""
-    return _SECRET.search(name) is not None
-
-
-def reject_credentials(uri: str, key: str) -> None:
-    """Raise an error if a URI contains credentials, because the config is sent to tasks and logged.
-
-    Raises:
-        ConfigError: the URI contains credentials, which the message does not repeat.
-    """
-    if has_credentials(uri):
-        raise ConfigError(
-            f"option {key} contains credentials",
-            hint="Set them in the environment or in the file system's own configuration.",
-        )
-
-
-def has_credentials(uri: str) -> bool:
-    """Return True if a URI has a user part, or a secret in its query. False for plain paths."""
-    if _USER.match(uri):
-        return True
-    query = re.sub("[?#]", "&", split_query(uri)[1])
-    return any(is_secret(name) for name, _ in parse_qsl(query))
-
-
-def redact_uri(uri: str) -> str:
-    """Return the URI without its user part and query."""
-    if not _URI.match(uri):
-        return uri
-    scheme, colon, rest = split_query(_USER.sub(r"\1", uri, count=1))[0].partition(":")
-    return f"{scheme.lower()}{colon}{rest}"
-
-
-def redact_uris(text: str) -> str:
-    """Return the text without the user part and the query of each URI in it."""
-    return _URI_IN_TEXT.sub(lambda match: redact_uri(match[0]), text)
-
-
-def split_query(uri: str) -> tuple[str, str]:
-    """Return the part before the query or fragment, and the rest. Plain paths have no query."""
-    end = re.search("[?#]", uri) if _URI.match(uri) else None
-    return (uri, "") if end is None else (uri[: end.start()], uri[end.start() :])

@@ -6,7 +6,7 @@ import ipaddress
 import re
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.common.masking import shown
 
 _ENTRY = re.compile(
     r"""(?:(?P<protocol>[A-Za-z][A-Za-z0-9_.-]*)://)?

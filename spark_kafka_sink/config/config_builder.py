@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from spark_kafka_sink.common.debug_log import parse_contexts
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.masking import reject_credentials
 from spark_kafka_sink.common.optional_dependencies import require_extra
-from spark_kafka_sink.common.secret import reject_credentials
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.config import enums, option_parser, option_tables
 from spark_kafka_sink.config.addresses import secured_protocols

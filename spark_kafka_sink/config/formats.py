@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.config.option_definition import (
     Option,
     boolean_field,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
+from spark_kafka_sink.common.masking import shown_name
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
-from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
 from spark_kafka_sink.config.option_definition import PREFIX, names_in
 from spark_kafka_sink.config.option_parser import synonym_error

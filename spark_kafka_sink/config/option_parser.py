@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.secret import is_redacted
+from spark_kafka_sink.common.masking import is_redacted, shown
 from spark_kafka_sink.common.similar_names import did_you_mean
-from spark_kafka_sink.common.text import NOT_SHOWN, TOPIC_NAMES, is_topic_name, shown
+from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.config.addresses import parse_addresses
 from spark_kafka_sink.config.option_definition import Option, OptionType
 from spark_kafka_sink.config.units import unit_of
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Parsed = str | int | float | bool | tuple[str, ...] | None
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _FRACTION = re.compile(r"\+?[0-9]{0,15}\.[0-9]{1,15}", re.ASCII)
+_NOT_SHOWN = "not what it should be"
 _BOOLEANS = {"true": True, "false": False}
 _LIBRDKAFKA_BOOLEANS = _BOOLEANS | {"1": True, "t": True, "0": False, "f": False}
 _LOGIN_PREFIXES = ("security.", "sasl.")
@@ -115,7 +116,7 @@ def wrong_value_error(option: Option, text: str, key: str, hint: str | None = No
     """Return the error for a value that is not allowed."""
     value = shown(text)
     if is_redacted("", text) or (hint is None and option.name.startswith(_LOGIN_PREFIXES)):
-        value, hint = NOT_SHOWN, None
+        value, hint = _NOT_SHOWN, None
     unit = unit_of(key) if option.is_number else None
     allowed = option.allowed if unit is None else f"{option.allowed}, in {unit.words}"
     return ConfigError(f"option {key} is {value}; allowed: {allowed}", hint=hint)

@@ -17,7 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
-from spark_kafka_sink.common.secret import Secret, redact_uri
+from spark_kafka_sink.common.masking import redact_uri
+from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.option_definition import (
     Option,
     OptionType,

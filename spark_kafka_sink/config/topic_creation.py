@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.masking import shown_name
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
-from spark_kafka_sink.common.text import shown_name
 from spark_kafka_sink.config.option_definition import boolean_field, int_field, names_in, options_of
 from spark_kafka_sink.config.option_parser import is_number, not_allowed_error
 from spark_kafka_sink.config.units import unit_of

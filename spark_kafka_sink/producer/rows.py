@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.common.masking import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.common.local_path import absolute_path
-from spark_kafka_sink.common.secret import redact_uri, redact_uris, split_query
+from spark_kafka_sink.common.masking import redact_uri, redact_uris, split_query
 from spark_kafka_sink.common.time_limit import run_with_timeout
 
 if TYPE_CHECKING:

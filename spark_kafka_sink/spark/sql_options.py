@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.secret import Secret, is_redacted, is_secret
+from spark_kafka_sink.common.masking import is_redacted, is_secret
+from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.option_definition import PREFIX
 from spark_kafka_sink.config.option_names import SINK_NAMES, UserOptions, split_options
 from spark_kafka_sink.config.schema_registry import REGISTRY_SECRETS

@@ -6,8 +6,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
-from spark_kafka_sink.common.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,7 +19,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
-from spark_kafka_sink.common.secret import FILE, Secret, has_credentials
+from spark_kafka_sink.common.masking import has_credentials
+from spark_kafka_sink.common.secret import FILE, Secret
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 from spark_kafka_sink.config.security.java_classes import LoginHandler, login_handler
 from spark_kafka_sink.config.security.security_config import (

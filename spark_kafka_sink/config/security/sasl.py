@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, assert_never
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
+from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.common.similar_names import nearest
-from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.option_definition import names_in
 from spark_kafka_sink.config.security.jaas import JaasOptions, LoginModule, parse_jaas
 from spark_kafka_sink.config.security.java_classes import LoginHandler, login_handler

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import SecretKind, described, secret_kind
+from spark_kafka_sink.common.masking import SecretKind, described, secret_kind
 from spark_kafka_sink.config.aliases import Alias
 from spark_kafka_sink.config.option_definition import names_in
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
+from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.common.secret import FILE, Secret
 from spark_kafka_sink.common.similar_names import did_you_mean
-from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.security.security_config import (
     KeyStore,
     StoreType,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.common.masking import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.formats.columns.column_type import ColumnType
 from spark_kafka_sink.formats.json import json_documents
 from spark_kafka_sink.formats.json.json_matching import match_column

@@ -6,8 +6,8 @@ import json
 from typing import Any, Final
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.common.optional_dependencies import import_extra
-from spark_kafka_sink.common.text import shown
 
 _HINT: Final = "Correct the schema."
 _DRAFTS: Final = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")

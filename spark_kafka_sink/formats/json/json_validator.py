@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.formats.json.json_documents import check_document, invalid_document_error
 from spark_kafka_sink.formats.json.json_matching import MatchContext
 from spark_kafka_sink.formats.json.json_references import MAIN, create_resolver

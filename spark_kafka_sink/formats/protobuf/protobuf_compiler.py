@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError, error_text
+from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.common.optional_dependencies import require_extra
-from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor
 from spark_kafka_sink.formats.protobuf.protobuf_files import (
     ProtoFile,

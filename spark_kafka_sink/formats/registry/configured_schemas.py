@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown
+from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.config.formats import Format, PartFormat
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema, without_comments
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema, derive_schema

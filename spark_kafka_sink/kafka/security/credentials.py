@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.masking import shown_file
 from spark_kafka_sink.common.secret import ENVIRONMENT, FILE, Secret
-from spark_kafka_sink.common.text import shown_file
 from spark_kafka_sink.config.security.security_config import JaasLogin, KerberosLogin, SaslConfig
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.common.errors import error_text
 from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.common.logs import visible_logger
-from spark_kafka_sink.common.secret import redact_uri, split_query
+from spark_kafka_sink.common.masking import redact_uri, split_query
 from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey

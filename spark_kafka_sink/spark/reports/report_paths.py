@@ -20,7 +20,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote, urlsplit
 
-from spark_kafka_sink.common.secret import redact_uri, split_query
+from spark_kafka_sink.common.masking import redact_uri, split_query
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.common.text import MAX_VALUE_CHARS, TOPIC_NAMES, is_topic_name
+from spark_kafka_sink.common.masking import MAX_VALUE_CHARS
+from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.common.time_zones import ZONE_SETTING, system_zone, utc_offsets
 from spark_kafka_sink.kafka.records.columns import Columns, read_bytes
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types
 
 from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.common.similar_names import did_you_mean
-from spark_kafka_sink.common.text import shown
 from spark_kafka_sink.config.formats import FieldsInclude, Format, FormatsConfig, PartFormat
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 
 from spark_kafka_sink.common.clock import SystemClock
-from spark_kafka_sink.common.secret import split_query
+from spark_kafka_sink.common.masking import split_query
 from spark_kafka_sink.report.task_report import TaskAttempt
 from spark_kafka_sink.spark.reports.report_folder import report_folder
 from spark_kafka_sink.spark.reports.retention import statistics_prefix

@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
-from spark_kafka_sink.common.secret import has_credentials, is_secret, redact_uri, redact_uris
+from spark_kafka_sink.common.masking import has_credentials, is_secret, redact_uri, redact_uris
 from spark_kafka_sink.config.option_definition import OptionType
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.sink_config import SinkConfig

@@ -15,7 +15,8 @@ import gssapi
 from gssapi.exceptions import GSSError
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
-from spark_kafka_sink.common.text import quoted, shown_file
+from spark_kafka_sink.common.masking import shown_file
+from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, check_size
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown_file, shown_name
+from spark_kafka_sink.common.masking import shown_file, shown_name
 from spark_kafka_sink.config.security.security_config import (
     TRUSTSTORE_LOCATION,
     TlsConfig,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.text import shown_file
+from spark_kafka_sink.common.masking import shown_file
 from spark_kafka_sink.config.security.security_config import (
     KeyStore,
     StoreType,

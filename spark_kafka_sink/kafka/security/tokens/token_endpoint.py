@@ -22,7 +22,7 @@ from requests.auth import HTTPBasicAuth
 
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import AuthenticationError
-from spark_kafka_sink.common.secret import redact_uri
+from spark_kafka_sink.common.masking import redact_uri
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.common.time_limit import run_with_timeout
 from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin, TlsConfig
