@@ -94,7 +94,7 @@ class ConfigKey:
     allowed: Callable[[str], bool]
 
 
-def number(low: int, high: int = MAX_LONG) -> Callable[[str], bool]:
+def integer_between(low: int, high: int = MAX_LONG) -> Callable[[str], bool]:
     """Return a function that accepts integers from `low` to `high`."""
 
     def allowed(text: str) -> bool:
@@ -104,7 +104,7 @@ def number(low: int, high: int = MAX_LONG) -> Callable[[str], bool]:
 
 
 INTERNAL_KEYS: dict[str, ConfigKey] = {
-    "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", number(1, MAX_INT))
+    "internal.segment.bytes": ConfigKey(ConfigType.INT, "0", integer_between(1, MAX_INT))
 }
 """Kafka's config for very small segments in tests. It is listed only if it is set."""
 
@@ -124,7 +124,7 @@ def _is_policy_list(text: str) -> bool:
 
 
 def _is_gzip_level(text: str) -> bool:
-    return text == "-1" or number(1, 9)(text)
+    return text == "-1" or integer_between(1, 9)(text)
 
 
 def _is_ratio(text: str) -> bool:
@@ -138,36 +138,38 @@ def _is_replica_list(text: str) -> bool:
 TOPIC_KEYS: dict[str, ConfigKey] = {
     "cleanup.policy": ConfigKey(ConfigType.LIST, "delete", _is_policy_list),
     "compression.gzip.level": ConfigKey(ConfigType.INT, "-1", _is_gzip_level),
-    "compression.lz4.level": ConfigKey(ConfigType.INT, "9", number(1, 17)),
+    "compression.lz4.level": ConfigKey(ConfigType.INT, "9", integer_between(1, 17)),
     "compression.type": ConfigKey(ConfigType.STRING, "producer", _CODECS),
-    "compression.zstd.level": ConfigKey(ConfigType.INT, "3", number(-131_072, 22)),
-    "delete.retention.ms": ConfigKey(ConfigType.LONG, "86400000", number(0)),
-    "file.delete.delay.ms": ConfigKey(ConfigType.LONG, "60000", number(0)),
-    "flush.messages": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(1)),
-    "flush.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(0)),
+    "compression.zstd.level": ConfigKey(ConfigType.INT, "3", integer_between(-131_072, 22)),
+    "delete.retention.ms": ConfigKey(ConfigType.LONG, "86400000", integer_between(0)),
+    "file.delete.delay.ms": ConfigKey(ConfigType.LONG, "60000", integer_between(0)),
+    "flush.messages": ConfigKey(ConfigType.LONG, str(MAX_LONG), integer_between(1)),
+    "flush.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), integer_between(0)),
     "follower.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _is_replica_list),
-    "index.interval.bytes": ConfigKey(ConfigType.INT, "4096", number(0, MAX_INT)),
+    "index.interval.bytes": ConfigKey(ConfigType.INT, "4096", integer_between(0, MAX_INT)),
     "leader.replication.throttled.replicas": ConfigKey(ConfigType.LIST, "", _is_replica_list),
-    "local.retention.bytes": ConfigKey(ConfigType.LONG, "-2", number(-2)),
-    "local.retention.ms": ConfigKey(ConfigType.LONG, "-2", number(-2)),
-    "max.compaction.lag.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(1)),
-    "max.message.bytes": ConfigKey(ConfigType.INT, "1048588", number(0, MAX_INT)),
-    "message.timestamp.after.max.ms": ConfigKey(ConfigType.LONG, str(_HOUR_MS), number(0)),
-    "message.timestamp.before.max.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), number(0)),
+    "local.retention.bytes": ConfigKey(ConfigType.LONG, "-2", integer_between(-2)),
+    "local.retention.ms": ConfigKey(ConfigType.LONG, "-2", integer_between(-2)),
+    "max.compaction.lag.ms": ConfigKey(ConfigType.LONG, str(MAX_LONG), integer_between(1)),
+    "max.message.bytes": ConfigKey(ConfigType.INT, "1048588", integer_between(0, MAX_INT)),
+    "message.timestamp.after.max.ms": ConfigKey(ConfigType.LONG, str(_HOUR_MS), integer_between(0)),
+    "message.timestamp.before.max.ms": ConfigKey(
+        ConfigType.LONG, str(MAX_LONG), integer_between(0)
+    ),
     "message.timestamp.type": ConfigKey(ConfigType.STRING, "CreateTime", _TIMES),
     "min.cleanable.dirty.ratio": ConfigKey(ConfigType.DOUBLE, "0.5", _is_ratio),
-    "min.compaction.lag.ms": ConfigKey(ConfigType.LONG, "0", number(0)),
-    "min.insync.replicas": ConfigKey(ConfigType.INT, "1", number(1, MAX_INT)),
+    "min.compaction.lag.ms": ConfigKey(ConfigType.LONG, "0", integer_between(0)),
+    "min.insync.replicas": ConfigKey(ConfigType.INT, "1", integer_between(1, MAX_INT)),
     "preallocate": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
     "remote.log.copy.disable": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
     "remote.log.delete.on.disable": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
     "remote.storage.enable": ConfigKey(ConfigType.BOOLEAN, "false", one_of("false")),
-    "retention.bytes": ConfigKey(ConfigType.LONG, "-1", number(-MAX_LONG)),
-    "retention.ms": ConfigKey(ConfigType.LONG, "604800000", number(-1)),
-    "segment.bytes": ConfigKey(ConfigType.INT, "1073741824", number(1 << 20, MAX_INT)),
-    "segment.index.bytes": ConfigKey(ConfigType.INT, "10485760", number(4, MAX_INT)),
-    "segment.jitter.ms": ConfigKey(ConfigType.LONG, "0", number(0)),
-    "segment.ms": ConfigKey(ConfigType.LONG, "604800000", number(1)),
+    "retention.bytes": ConfigKey(ConfigType.LONG, "-1", integer_between(-MAX_LONG)),
+    "retention.ms": ConfigKey(ConfigType.LONG, "604800000", integer_between(-1)),
+    "segment.bytes": ConfigKey(ConfigType.INT, "1073741824", integer_between(1 << 20, MAX_INT)),
+    "segment.index.bytes": ConfigKey(ConfigType.INT, "10485760", integer_between(4, MAX_INT)),
+    "segment.jitter.ms": ConfigKey(ConfigType.LONG, "0", integer_between(0)),
+    "segment.ms": ConfigKey(ConfigType.LONG, "604800000", integer_between(1)),
     "unclean.leader.election.enable": ConfigKey(ConfigType.BOOLEAN, "false", _BOOLEAN),
 }
 """The topic configs that DescribeConfigs lists.

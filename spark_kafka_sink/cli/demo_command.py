@@ -36,7 +36,7 @@ def demo(
     but not JKS. It requires Read on the topic and on the group kafkaprod-demo.
     """
     with kafka_options.exit_on_error():
-        kafka = kafka_options.write_options(config, option or ())
+        kafka = kafka_options.parse_write_options(config, option or ())
         options = DemoOptions(
             bootstrap_servers=bootstrap_servers or kafka.get(BOOTSTRAP_OPTION),
             topic=topic,

@@ -101,7 +101,7 @@ def connected_client(arguments: ConnectionArguments) -> Iterator[BlockingClient]
             yield client
 
 
-def write_options(
+def parse_write_options(
     config: Path | None, option_texts: Iterable[str], *, allow_sink_options: bool = False
 ) -> dict[str, str]:
     """Return the options of a write.
@@ -125,12 +125,12 @@ def write_options(
 def connection_options(
     arguments: ConnectionArguments, *, allow_sink_options: bool = False
 ) -> dict[str, str]:
-    """Return the result of `write_options` with the brokers from --bootstrap-servers.
+    """Return the result of `parse_write_options` with the brokers from --bootstrap-servers.
 
     Raises:
-        ConfigError: see `write_options`. Also raised if no bootstrap servers are set.
+        ConfigError: see `parse_write_options`. Also raised if no bootstrap servers are set.
     """
-    options = write_options(
+    options = parse_write_options(
         arguments.config, arguments.option or (), allow_sink_options=allow_sink_options
     )
     if arguments.bootstrap_servers is not None:

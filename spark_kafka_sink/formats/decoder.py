@@ -115,7 +115,7 @@ class _Decoder:
         try:
             header = dict(record.headers).get(f"__{name}_schema_id")
             schema, payload = self._remove_framing(part, data, header)
-            return decode(part.format, schema, payload)
+            return decode_payload(part.format, schema, payload)
         except KafkaProdError:
             raise
         except Exception as error:  # noqa: BLE001 - the libraries raise errors of many kinds
@@ -167,7 +167,7 @@ class _Decoder:
         return schema
 
 
-def decode(format_: Format, schema: UnregisteredSchema | None, payload: bytes) -> Any:
+def decode_payload(format_: Format, schema: UnregisteredSchema | None, payload: bytes) -> Any:
     """Return a payload without framing as a dict.
 
     Raises:

@@ -102,11 +102,14 @@ class KafkaProdDataSource(DataSource):
                 "delete and recreate the topic. If you called saveAsTable or createOrReplace on an "
                 "existing table, Spark has already dropped the table: create it again.",
             )
-        from spark_kafka_sink.spark.sql_options import warn_of_displayed_secrets, write_options
+        from spark_kafka_sink.spark.sql_options import (
+            merge_default_options,
+            warn_of_displayed_secrets,
+        )
         from spark_kafka_sink.spark.write_plan import plan_batch
         from spark_kafka_sink.spark.writers.data_source_writers import KafkaProdWriter
 
-        warn_of_displayed_secrets(write_options(schema, self.options))
+        warn_of_displayed_secrets(merge_default_options(schema, self.options))
         job = plan_batch(self.options, schema)
         return KafkaProdWriter(job.task, job.completion)
 

@@ -15,7 +15,7 @@ from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.spark.reports import report_paths
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.runtime.internals import QUERY_ID
-from spark_kafka_sink.spark.write import options_of, write
+from spark_kafka_sink.spark.write import options_as_text, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,7 +43,7 @@ def micro_batch_writer(options: Mapping[str, Any]) -> Callable[[DataFrame, int],
     Raises:
         ConfigError: `batchId` is set, or the options are not a dict of names and values.
     """
-    named = options_of("micro_batch_writer(options)", options)
+    named = options_as_text("micro_batch_writer(options)", options)
     options_by_name = {name.lower(): value for name, value in named.items()}
     if _BATCH_ID in options_by_name:
         raise ConfigError(

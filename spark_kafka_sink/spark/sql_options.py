@@ -103,7 +103,7 @@ def _may_contain_secret(name: str, value: Secret) -> bool:
         return True
 
 
-def write_options(schema: types.StructType, options: Mapping[str, str]) -> dict[str, str]:
+def merge_default_options(schema: types.StructType, options: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a write, which override the options of its table.
 
     Raises:

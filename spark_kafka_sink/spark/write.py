@@ -32,7 +32,7 @@ from spark_kafka_sink.spark.runtime.internals import BATCH_ID, JOB_GROUP, QUERY_
 from spark_kafka_sink.spark.runtime.spark_errors import error_of
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.runtime.worker_setup import use_this_python
-from spark_kafka_sink.spark.sql_options import warn_of_displayed_secrets, write_options
+from spark_kafka_sink.spark.sql_options import merge_default_options, warn_of_displayed_secrets
 from spark_kafka_sink.spark.write_plan import plan_batch
 from spark_kafka_sink.spark.writers import map_task
 
@@ -79,7 +79,7 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         ("mapInArrow", "schema", "isStreaming"),
         "Create one with spark.createDataFrame(df).",
     )
-    user_options = options_of("write(df, options)", options)
+    user_options = options_as_text("write(df, options)", options)
     spark: SparkSession | ConnectSession = df.sparkSession
     session_checks.check_session("write(df, options)", spark)
     session_checks.reject_wheel(__file__)
@@ -92,7 +92,7 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
     if isinstance(spark, SparkSession):
         use_this_python(spark.sparkContext)
     else:  # The event log contains the request, and with it the options of the tasks.
-        warn_of_displayed_secrets(write_options(df.schema, user_options))
+        warn_of_displayed_secrets(merge_default_options(df.schema, user_options))
     job = plan_batch(user_options, df.schema, _origin(spark), _run_of(spark))
     messages = _run(df, job)
     try:
@@ -121,7 +121,7 @@ def _run_of(spark: SparkSession | ConnectSession) -> str | None:
     return run_id(spark.sparkContext.getLocalProperty(JOB_GROUP))
 
 
-def options_of(call: str, options: Mapping[str, Any]) -> dict[str, str]:
+def options_as_text(call: str, options: Mapping[str, Any]) -> dict[str, str]:
     """Return the options as text, as Spark's `option` converts them.
 
     Args:
@@ -153,11 +153,11 @@ def _run(df: DataFrame, job: WriteJob) -> list[object]:
                 rows = _collect(row, partial(map_task.run_task_without_rows, *arguments))
         except BaseException as raised:
             error = error_of(raised) if isinstance(raised, Exception) else None
-            job.completion.abort([*map_task.messages_of(messages), None], error=error)
+            job.completion.abort([*map_task.unpickle_messages(messages), None], error=error)
             if error is None:
                 raise
             raise error from raised
-    return map_task.messages_of(row.message for row in rows)
+    return map_task.unpickle_messages(row.message for row in rows)
 
 
 @contextmanager

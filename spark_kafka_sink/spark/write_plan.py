@@ -24,7 +24,7 @@ from spark_kafka_sink.spark.runtime.continuous_processing import reject_continuo
 from spark_kafka_sink.spark.runtime.internals import latest_query_start, only_errors_are_logged
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles, warn_of_misnamed_columns
-from spark_kafka_sink.spark.sql_options import warn_of_displayed_secrets, write_options
+from spark_kafka_sink.spark.sql_options import merge_default_options, warn_of_displayed_secrets
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter
 from spark_kafka_sink.spark.writers.write_completion import WriteCompletion, WriteJob
 
@@ -52,7 +52,7 @@ def plan_batch(
         run_id: id of the query's run, in which the schemas stay the same; None outside of a query.
     """
     origin = origin or WriteOrigin.of_write()
-    options = write_options(schema, user_options)
+    options = merge_default_options(schema, user_options)
     config = SinkConfig.parse(options, batch_write=True)
     roles = ColumnRoles.of(schema, config)
     warn_of_misnamed_columns(*schema.names)
@@ -84,7 +84,7 @@ def plan_stream(
     There is no task writer if an exactly-once micro-batch is being committed.
     """
     stream = StreamIdentity.of(user_options)
-    options = write_options(schema, user_options)
+    options = merge_default_options(schema, user_options)
     config = SinkConfig.parse(options)
     prefix = config.exactly_once.transactional_id_prefix
     origin = WriteOrigin.of_stream(stream, prefix, is_planning=is_planning)

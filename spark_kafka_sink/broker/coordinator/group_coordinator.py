@@ -5,16 +5,16 @@ from __future__ import annotations
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup
 from spark_kafka_sink.broker.coordinator.committed_offsets import GroupOffsets
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigType, number, one_of
+from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigType, integer_between, one_of
 
-_SESSION = number(45_000, 60_000)
-_HEARTBEAT = number(5_000, 15_000)
-_INTERVAL = number(0, 15_000)
+_SESSION = integer_between(45_000, 60_000)
+_HEARTBEAT = integer_between(5_000, 15_000)
+_INTERVAL = integer_between(0, 15_000)
 """Kafka's ranges for configs of groups, in milliseconds."""
 
 
 def _int(default: int, low: int, high: int) -> ConfigKey:
-    return ConfigKey(ConfigType.INT, str(default), number(low, high))
+    return ConfigKey(ConfigType.INT, str(default), integer_between(low, high))
 
 
 def _consumers(kind: str) -> dict[str, ConfigKey]:

@@ -5,8 +5,7 @@ Kafka's ProduceRequest and LogValidator), then its records (`check_records`). Re
 columns (kafka/records/record_decoder.py). Errors contain the indexes of the rejected records
 (KIP-467).
 
-`recompress` recompresses a batch if the topic's compression.type differs from the producer's codec.
-Batches are not recompressed if compression.type is "producer".
+A batch is recompressed if the topic's compression.type is a codec other than that of the batch.
 
 As in Kafka, a failed decompression is reported as an error of the broker (UNKNOWN_SERVER_ERROR).
 Unlike Kafka, this broker rejects compressed records whose sizes do not match their content.
@@ -223,7 +222,7 @@ def with_largest_time(
     return right + body, BatchHeader.parse(right)
 
 
-def recompress(
+def recompress_records(
     batch: memoryview | bytes, header: BatchHeader, config: LogConfig
 ) -> tuple[memoryview | bytes, BatchHeader]:
     """Return the batch in the topic's codec, unchanged if the producer used this codec.

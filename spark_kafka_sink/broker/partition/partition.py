@@ -281,7 +281,7 @@ class Partition:
     def _append(
         self, records: memoryview | bytes, header: BatchHeader, options: log_validator.AppendOptions
     ) -> AppendResult:
-        records, header = log_validator.recompress(records, header, options.config)
+        records, header = log_validator.recompress_records(records, header, options.config)
         time = options.now_ms if options.config.stamps_records else None
         with _storage_errors(), log_validator.rejected_as(ErrorCode.corrupt_message):
             base = self.log.append(records, header, self.leader_epoch, time)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from spark_kafka_sink.broker.redis.entries import EntryIds, read_columns
+from spark_kafka_sink.broker.redis.entries import EntryIds, read_record_columns
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
 
@@ -117,7 +117,7 @@ def _sections(
         yield from ((b"", 0) for _ in batch_entries)
         return
     owners = owners[kept]
-    columns = read_columns([entries[number][1] for number in kept.tolist()])
+    columns = read_record_columns([entries[number][1] for number in kept.tolist()])
     times = np.array([batch_entry.base_timestamp for batch_entry in batch_entries], np.int64)
     assert columns.timestamps is not None
     deltas = (offsets[kept] - bases[owners]).astype(np.int32)

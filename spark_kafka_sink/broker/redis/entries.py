@@ -138,7 +138,7 @@ def _read_fields(fields: Fields) -> _Row:
     return _Row(key, value, timestamp, headers)
 
 
-def read_columns(entries: Sequence[Fields]) -> Columns:
+def read_record_columns(entries: Sequence[Fields]) -> Columns:
     """Return the records of all entries as columns, with their timestamps.
 
     Raises:

@@ -20,7 +20,7 @@ from spark_kafka_sink.broker.security.settings import (
     PLAIN,
     ClientAuth,
     TlsFiles,
-    reveal_text,
+    reveal_password,
 )
 from spark_kafka_sink.common.errors import ConfigError
 
@@ -63,7 +63,7 @@ class ServerSecurity:
             self.denials.add(parse_denial(denial))
         self.credentials = plain_and_scram.Credentials(settings.scram_iterations)
         for user, password in (settings.sasl or {}).items():
-            self.credentials.set_password(user, reveal_text(user, password))
+            self.credentials.set_password(user, reveal_password(user, password))
         makers: dict[str, Callable[[], SaslServer]] = {
             PLAIN: lambda: plain_and_scram.PlainSaslServer(self.credentials),
             OAUTHBEARER: lambda: OAuthBearerSaslServer(settings.oauthbearer_validator),
@@ -295,7 +295,7 @@ class SecurityControls(ABC):
                 raise ConfigError(
                     f"the broker has no user {name}", hint=f"Users: {', '.join(self._passwords)}."
                 )
-            options = {"username": name, "password": reveal_text(name, self._passwords[name])}
+            options = {"username": name, "password": reveal_password(name, self._passwords[name])}
         jaas = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
         return {
             "sasl.mechanism": chosen,

@@ -156,7 +156,7 @@ def _check_users(sasl: object, named: Sequence[str] | None) -> None:
             )
 
 
-def reveal_text(user: str, password: str) -> str:
+def reveal_password(user: str, password: str) -> str:
     """Return a user's password. A reference is resolved.
 
     Raises:

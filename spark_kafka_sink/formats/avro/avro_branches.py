@@ -136,10 +136,10 @@ class BranchChooser:
         """Return how close a type is to a column's type, or None if the column does not fit it."""
         key = id(schema.json), schema.namespace, id(column)
         if key not in self.known:
-            self.known[key] = self._closeness(schema, column)
+            self.known[key] = self._compute_closeness(schema, column)
         return self.known[key]
 
-    def _closeness(self, schema: AvroSchema, column: ColumnType) -> Closeness | None:
+    def _compute_closeness(self, schema: AvroSchema, column: ColumnType) -> Closeness | None:
         if schema.kind == "union":
             pairs = [
                 self.closeness(branch, column) for _, branch in candidate_branches(schema, column)

@@ -43,27 +43,28 @@ def default_bytes(schema: AvroSchema, field: dict[str, Any]) -> bytes:
         ConfigError: the default does not fit its type.
     """
     try:
-        return _encode(schema, field["default"])
+        return _encode_default(schema, field["default"])
     except (*_MISFITS, RecursionError):  # Defaults of a recursive record can be infinite.
         default = f"the default {json.dumps(field['default'])} of `{field['name']}`"
         raise invalid_schema_error(f"{default} does not fit the type {schema.label}") from None
 
 
-def _encode(schema: AvroSchema, value: Any) -> bytes:
+def _encode_default(schema: AvroSchema, value: Any) -> bytes:
     if schema.kind == "union":
         return _encode_union(schema, value)
     if schema.kind in RECORDS:
         return b"".join(
-            _encode(type_, value[name] if name in value else field["default"])
+            _encode_default(type_, value[name] if name in value else field["default"])
             for name, type_, field in schema.fields
         )
     if schema.kind in ("array", "map"):
         type_ = schema.element
         if schema.kind == "array":
-            items = [_encode(type_, item) for item in value]
+            items = [_encode_default(type_, item) for item in value]
         else:
             items = [
-                _encode_string(name.encode()) + _encode(type_, item) for name, item in value.items()
+                _encode_string(name.encode()) + _encode_default(type_, item)
+                for name, item in value.items()
             ]
         return b"".join([varint(len(items)), *items, b"\0"] if items else [b"\0"])
     return _encode_scalar(schema, value)
@@ -73,7 +74,7 @@ def _encode_union(schema: AvroSchema, value: Any) -> bytes:
     """Return the encoding of a value with the first union branch that fits."""
     for index, branch in enumerate(schema.branches):
         try:
-            return varint(index) + _encode(branch, value)
+            return varint(index) + _encode_default(branch, value)
         except _MISFITS:
             continue
     raise ValueError

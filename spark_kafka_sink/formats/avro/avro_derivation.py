@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.formats.avro.avro_schema import check_full_name, full_name
+from spark_kafka_sink.formats.avro.avro_schema import check_full_name, qualified_name
 from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
 from spark_kafka_sink.formats.columns.name_rules import NameRules
@@ -51,7 +51,9 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> UnregisteredSchem
 
 def _record_schema(column: ColumnType, namespace: str) -> dict[str, Any]:
     spaced = {"namespace": namespace} if namespace else {}
-    fields = [_field_schema(child, full_name(column.name, namespace)) for child in column.children]
+    fields = [
+        _field_schema(child, qualified_name(column.name, namespace)) for child in column.children
+    ]
     return {"type": "record", "name": column.name, **spaced, "fields": fields}
 
 

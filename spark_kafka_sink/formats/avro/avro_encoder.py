@@ -60,7 +60,7 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     schema = AvroSchema.parse(spec.schema or "", spec.message)
     column = ColumnType.of(type_)
     if not spec.is_single and not (spec.fields is not None and _is_single(schema)):
-        return RowEncoder(_compile(schema, column), spec.framing.prefix)
+        return RowEncoder(_compile_writer(schema, column), spec.framing.prefix)
     if len(column.children) != 1:
         raise ColumnError(
             f"the Avro type {schema.full_name} is written from one column, but there are "
@@ -77,11 +77,11 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
         )
     # With a registry, clients in Java and Python write and read bytes without their length.
     is_bare = spec.format.has_registry and schema.kind == "bytes"
-    write_cells = _bare_bytes(child) if is_bare else _compile(schema, child)
+    write_cells = _bare_bytes(child) if is_bare else _compile_writer(schema, child)
     return RowEncoder(write_cells, spec.framing.prefix, is_single=True)
 
 
-def _compile(schema: AvroSchema, column: ColumnType) -> CellWriter:
+def _compile_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     """Return the writer of a column.
 
     Raises:

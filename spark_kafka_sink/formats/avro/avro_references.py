@@ -10,7 +10,7 @@ from spark_kafka_sink.formats.avro.avro_schema import (
     NAMED,
     PRIMITIVES,
     RECORDS,
-    full_name,
+    qualified_name,
 )
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ def inline_references(schema: Any, referenced: Mapping[str, Any]) -> Any:
         schema: the schema.
         referenced: the schemas by the names of the references.
     """
-    types = _Types(referenced)
+    types = _ReferencedTypes(referenced)
     for other in referenced.values():
         types.collect(other, "")
     return types.join(schema, "")
 
 
 @dataclass(frozen=True, slots=True)
-class _Types:
+class _ReferencedTypes:
     """The types of the referenced schemas.
 
     Attributes:
@@ -60,7 +60,7 @@ class _Types:
     def join(self, node: Any, space: str) -> Any:
         """Return a type in a namespace with the types that it does not declare."""
         if isinstance(node, str):
-            return self._resolved(node, space)
+            return self._resolve_name(node, space)
         if _is_named(node):
             name = _full_name(node, space)
             if name in self.declared:
@@ -69,10 +69,10 @@ class _Types:
             space = name.rpartition(".")[0]
         return _with_inner_types(node, space, self.join)
 
-    def _resolved(self, node: str, space: str) -> Any:
+    def _resolve_name(self, node: str, space: str) -> Any:
         if node in PRIMITIVES:
             return node
-        for name in (full_name(node, space), node):
+        for name in (qualified_name(node, space), node):
             if name in self.declared:
                 return name
             if name in self.by_name:
@@ -87,7 +87,7 @@ def _is_named(node: Any) -> bool:
 
 def _full_name(node: Mapping[str, Any], space: str) -> str:
     own = node.get("namespace")
-    return full_name(str(node.get("name")), space if own is None else str(own))
+    return qualified_name(str(node.get("name")), space if own is None else str(own))
 
 
 def _with_inner_types(node: Any, space: str, change: Callable[[Any, str], Any]) -> Any:

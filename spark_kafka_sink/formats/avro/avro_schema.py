@@ -84,7 +84,7 @@ class AvroSchema:
         records = () if record is None else tuple(name.strip() for name in record.split(","))
         schema = cls("null", "", names, records).nested(parse_declaration(text))
         choices: list[AvroSchema] = []
-        _declare(schema, names, choices)
+        _declare_types(schema, names, choices)
         choices.extend(schema.branches)
         for name in records:
             if not replace(schema, records=(name,)).selected_records(choices):
@@ -124,7 +124,9 @@ class AvroSchema:
         if self.kind not in NAMED:
             return self.kind
         space = self.json.get("namespace")
-        return full_name(str(self.json["name"]), self.namespace if space is None else str(space))
+        return qualified_name(
+            str(self.json["name"]), self.namespace if space is None else str(space)
+        )
 
     @property
     def label(self) -> str:
@@ -189,7 +191,7 @@ class AvroSchema:
         # A type can have a name such as "record".
         known = PRIMITIVES | COMPLEX if isinstance(json_, dict) else PRIMITIVES
         if isinstance(name, str) and name not in known:
-            declared = self.names.get(full_name(name, space)) or self.names.get(name)
+            declared = self.names.get(qualified_name(name, space)) or self.names.get(name)
             if declared is None:
                 raise invalid_schema_error(f"the type {name!r} is not declared")
             return replace(declared, is_exact=True) if self.is_exact else declared
@@ -205,7 +207,9 @@ def _is_decimal(json_: Mapping[str, Any]) -> bool:
     return precision > 0 and (not is_fixed or 10**precision < 1 << 8 * json_["size"] - 1)
 
 
-def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[AvroSchema]) -> None:
+def _declare_types(
+    schema: AvroSchema, names: dict[str, AvroSchema], branches: list[AvroSchema]
+) -> None:
     """Collect named types and the branches of unions, and check what later code relies on."""
     if schema.kind in NAMED:
         _declare_named(schema, names, branches)
@@ -214,13 +218,13 @@ def _declare(schema: AvroSchema, names: dict[str, AvroSchema], branches: list[Av
             branches.append(schema.nested(branch))  # It can refer to types of earlier branches.
             if branches[-1].kind == "union":
                 raise invalid_schema_error("a union contains a union")
-            _declare(branches[-1], names, branches)
+            _declare_types(branches[-1], names, branches)
         _check_distinct(_branch_names(schema), "a union")
     elif schema.kind in ("array", "map"):
         needed = "items" if schema.kind == "array" else "values"
         if not isinstance(schema.json, dict) or needed not in schema.json:
             raise invalid_schema_error(f"the type {schema.kind} needs {needed}")
-        _declare(schema.element, names, branches)
+        _declare_types(schema.element, names, branches)
 
 
 def _declare_named(
@@ -246,7 +250,7 @@ def _declare_named(
         if not isinstance(field_json, dict) or not {"name", "type"} <= field_json.keys():
             raise invalid_schema_error(f"a field of {schema.full_name} needs a name and a type")
         _check_name(field_json["name"])
-        _declare(schema.nested(field_json["type"]), names, branches)
+        _declare_types(schema.nested(field_json["type"]), names, branches)
     _check_distinct([field_json["name"] for field_json in declared], schema.full_name)
 
 
@@ -294,7 +298,7 @@ def _branch_names(union: AvroSchema) -> list[str]:
     ]
 
 
-def full_name(name: str, namespace: str) -> str:
+def qualified_name(name: str, namespace: str) -> str:
     """Return a name with its namespace, unless the name already contains one."""
     return name if "." in name or not namespace else f"{namespace}.{name}"
 

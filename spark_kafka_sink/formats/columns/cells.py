@@ -48,7 +48,7 @@ class Cells:
         """Return a mask of the non-null entries, or None if there are no nulls."""
         if not self.array.null_count:
             return None
-        return _mask(self.array.is_valid())
+        return _as_mask(self.array.is_valid())
 
     def full_valid_mask(self) -> Mask:
         """Return a mask of the non-null entries, even if there are no nulls."""
@@ -58,26 +58,26 @@ class Cells:
     def fail(self, bad: Mask, path: str, problem: str) -> None:
         """Record `problem` for the rows of the entries in `bad`, except null entries."""
         if bad.any():
-            self.errors.add(self._rows(bad & self.full_valid_mask()), path, problem)
+            self.errors.add(self._batch_rows(bad & self.full_valid_mask()), path, problem)
 
     def fail_nulls(self, path: str) -> None:
         """Record the rows of null entries as errors."""
         valid = self.valid_mask()
         if valid is not None:
-            self.errors.add(self._rows(~valid), path, "is null, but must not be")
+            self.errors.add(self._batch_rows(~valid), path, "is null, but must not be")
 
     def without_nulls(self) -> Cells:
         """Return the entries that are not null."""
         valid = self.valid_mask()
         if valid is None:
             return self
-        return Cells(self.array.drop_null(), self.errors, self._rows(valid))
+        return Cells(self.array.drop_null(), self.errors, self._batch_rows(valid))
 
     def where(self, mask: Mask) -> Cells:
         """Return the entries for which the mask is True."""
-        return Cells(self.array.filter(pa.array(mask)), self.errors, self._rows(mask))
+        return Cells(self.array.filter(pa.array(mask)), self.errors, self._batch_rows(mask))
 
-    def _rows(self, mask: Mask) -> NDArray[np.intp]:
+    def _batch_rows(self, mask: Mask) -> NDArray[np.intp]:
         numbers = np.flatnonzero(mask)
         return numbers if self.rows is None else self.rows[numbers]
 
@@ -154,7 +154,7 @@ def bytes_of(column: pa.BinaryArray) -> NDArray[np.uint8]:
     return np.frombuffer(memoryview(data), np.uint8)[first:last]
 
 
-def _mask(array: Any) -> Mask:
+def _as_mask(array: Any) -> Mask:
     return np.asarray(array)
 
 

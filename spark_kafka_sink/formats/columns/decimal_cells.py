@@ -42,10 +42,10 @@ class DecimalCells:
         type_ = cast("pa.Decimal128Type[Any, Any]", self.cells.array.type)
         fitting = self
         if type_.precision - type_.scale > digits:
-            bad = self._reaches(10 ** (digits + type_.scale))
+            bad = self._reach_limit(10 ** (digits + type_.scale))
             self.cells.fail(bad, path, f"has more than {digits} digits before the point")
             fitting = DecimalCells(self.cells, self.low * ~bad, self.high * ~bad)
-        return fitting if type_.scale == scale else fitting._rescaled(scale - type_.scale)
+        return fitting if type_.scale == scale else fitting._rescale(scale - type_.scale)
 
     def magnitudes(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Return lower and upper bits of the absolute values, minus 1 for negative numbers."""
@@ -63,7 +63,7 @@ class DecimalCells:
                 sizes += high >= np.uint64(1 << 8 * size - 65)
         return sizes
 
-    def _reaches(self, limit: int) -> Mask:
+    def _reach_limit(self, limit: int) -> Mask:
         """Return a mask of the values whose absolute value is at least `limit`."""
         low, high = self.magnitudes()
         low_limit, high_limit = np.uint64(limit - 1 & (1 << 64) - 1), np.uint64(limit - 1 >> 64)
@@ -72,7 +72,7 @@ class DecimalCells:
         bad |= (high == high_limit) & (low == low_limit) & (self.high < 0)
         return bad
 
-    def _rescaled(self, digits: int) -> DecimalCells:
+    def _rescale(self, digits: int) -> DecimalCells:
         """Return the values multiplied by 10**digits. The results must fit into 128 bits."""
         words = np.ascontiguousarray(np.column_stack((self.low, self.high)))
         buffers = [None, pa.py_buffer(words.data)]

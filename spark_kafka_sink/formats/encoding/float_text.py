@@ -73,7 +73,7 @@ def _write_some(
 def _write_plain(out: RowWriter, values: Floats) -> None:
     """Append numbers without an exponent; most as decimals, which is ten times faster."""
     for digits_after_point in _PLACES if _are_short(values[:_SAMPLE]) else ():
-        whole, exact = _unscaled(np.abs(values), digits_after_point)
+        whole, exact = _as_unscaled(np.abs(values), digits_after_point)
         if exact.all():
             _write_decimals(out, values, whole, digits_after_point)
             return
@@ -94,7 +94,7 @@ def _are_short(sample: Floats) -> bool:
     return bool((rounded == sample).sum() * 2 >= len(sample))
 
 
-def _unscaled(sizes: Floats, digits_after_point: int) -> tuple[Floats, Mask]:
+def _as_unscaled(sizes: Floats, digits_after_point: int) -> tuple[Floats, Mask]:
     """Return numbers as decimals without their point, and a mask of those that decimals identify.
 
     With so few digits, no two decimals are the same number, so there is no shorter one.
@@ -112,7 +112,7 @@ def _write_decimals(out: RowWriter, values: Floats, whole: Floats, digits_after_
     before = unscaled // np.uint64(10**digits_after_point)
     after = unscaled - before * np.uint64(10**digits_after_point)
     write_digits(out, before)
-    sizes = _significant(digits_after_point).take(after.view(np.int64))
+    sizes = _fraction_sizes(digits_after_point).take(after.view(np.int64))
     digits = four_digits().take(after.view(np.int64)) >> np.uint64(8 * (4 - digits_after_point))
     kept = (np.uint64(1) << (sizes << np.uint64(3))) - np.uint64(1)
     out.append_constant(b".")
@@ -120,7 +120,7 @@ def _write_decimals(out: RowWriter, values: Floats, whole: Floats, digits_after_
 
 
 @cache
-def _significant(digits_after_point: int) -> Words:
+def _fraction_sizes(digits_after_point: int) -> Words:
     """Return the number of digits before the trailing zeros of each fraction, at least one."""
     numbers = np.arange(10**digits_after_point)
     sizes = np.full(len(numbers), digits_after_point, np.uint64)
@@ -141,7 +141,7 @@ def _write_shortest(out: RowWriter, values: Floats) -> None:
 def _write_with_exponents(out: RowWriter, values: Floats) -> None:
     """Append numbers other than 0 as one digit, a fraction and an exponent."""
     sizes = np.abs(values)
-    digits = _digits(sizes)
+    digits = _significant_digits(sizes)
     counts = np.searchsorted(_POWERS, digits, "right")
     power = _POWERS.take(counts - 1)
     first = digits // power
@@ -151,12 +151,12 @@ def _write_with_exponents(out: RowWriter, values: Floats) -> None:
     max_digits = max(int(counts.max()) - 1, 1)
     write_last_digits(out, digits - first * power, np.maximum(counts - 1, 1), max_digits)
     out.append_constant(b"E")
-    exponents: Numbers = np.searchsorted(_powers(sizes.dtype), sizes, "right")
+    exponents: Numbers = np.searchsorted(_powers_of_type(sizes.dtype), sizes, "right")
     write_integers(out, exponents - 1 + _LOWEST_EXPONENT)
 
 
 @cache
-def _powers(dtype: np.dtype[Any]) -> Floats:
+def _powers_of_type(dtype: np.dtype[Any]) -> Floats:
     """Return the powers of ten in the range of a type. Those below the range are 0."""
     highest = int(np.log10(np.finfo(dtype).max))
     return np.array(
@@ -164,9 +164,9 @@ def _powers(dtype: np.dtype[Any]) -> Floats:
     ).astype(dtype)
 
 
-def _digits(sizes: Floats) -> Words:
+def _significant_digits(sizes: Floats) -> Words:
     """Return the digits of numbers as integers, without trailing zeros."""
-    whole, exact = _unscaled(sizes, _PLACES[0])
+    whole, exact = _as_unscaled(sizes, _PLACES[0])
     digits = np.where(exact, whole, 0).astype(np.uint64)
     if not exact.all():
         text: Any = pa.array(sizes[~exact]).cast(pa.string())

@@ -42,7 +42,7 @@ def write_dates(out: RowWriter, days: Numbers, end: bytes = b"") -> None:
         _write_any_dates(out, days)
         out.append_constant(end)
         return
-    months, last = _dates()
+    months, last = _date_texts()
     row = days - _FIRST_DAY
     out.append_low_bytes(months.take(row), 8)
     bits = np.uint64(int.from_bytes(b"\0\0" + end, "little"))
@@ -50,7 +50,7 @@ def write_dates(out: RowWriter, days: Numbers, end: bytes = b"") -> None:
 
 
 @cache
-def _dates() -> tuple[Words, Words]:
+def _date_texts() -> tuple[Words, Words]:
     """Return the texts "YYYY-MM-" and "DD" for the days of the table."""
     days = np.arange(_FIRST_DAY, _LAST_DAY).astype("datetime64[D]")
     text = np.datetime_as_string(days).astype("S16").view(np.uint64).reshape(-1, 2)
@@ -89,12 +89,12 @@ def write_timestamps(out: RowWriter, micros: Numbers, offsets: Numbers | None = 
         days, millis = days + next_days, millis - next_days * _DAY_MS
     seconds = millis // 1000
     write_dates(out, days, b"T")
-    out.append_low_bytes(_seconds_of_day().take(seconds), 8)
-    out.append_low_bytes(_fractions().take(millis - seconds * 1000), 4)
+    out.append_low_bytes(_second_texts().take(seconds), 8)
+    out.append_low_bytes(_fraction_texts().take(millis - seconds * 1000), 4)
 
 
 @cache
-def _seconds_of_day() -> Words:
+def _second_texts() -> Words:
     """Return the text "HH:MM:SS" for each second of a day."""
     seconds = np.arange(86_400).astype("datetime64[s]")
     text: Words = np.array([time[11:] for time in np.datetime_as_string(seconds)], "S8").view("u8")
@@ -102,7 +102,7 @@ def _seconds_of_day() -> Words:
 
 
 @cache
-def _fractions() -> Words:
+def _fraction_texts() -> Words:
     """Return the texts ".000" to ".999"."""
     return np.array([b".%03d" % number for number in range(1000)], "S8").view(np.uint64)
 
@@ -110,7 +110,7 @@ def _fractions() -> Words:
 def write_times(out: RowWriter, micros: Numbers) -> None:
     """Append times of day as HH:MM:SS, with a fraction of up to six digits unless it is zero."""
     seconds = micros // 1_000_000
-    out.append_low_bytes(_seconds_of_day().take(seconds), 8)
+    out.append_low_bytes(_second_texts().take(seconds), 8)
     write_fractions(out, micros - seconds * 1_000_000)
 
 

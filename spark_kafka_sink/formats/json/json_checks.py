@@ -178,15 +178,15 @@ class EntryNames:
 
     def includes(self, name: str) -> bool:
         """Return True if this is one of the names."""
-        return bool(self._mask([name])[0])
+        return bool(self._names_mask([name])[0])
 
     def select(self, keys: Cells, column: ColumnType) -> Mask:
         """Return a mask of the entries with these names."""
         encoded: Any = names_of(column, keys).dictionary_encode()
         names = [name.decode(errors="replace") for name in encoded.dictionary.to_pylist()]
-        return self._mask(names).take(np.asarray(encoded.indices))
+        return self._names_mask(names).take(np.asarray(encoded.indices))
 
-    def _mask(self, names: list[str]) -> Mask:
+    def _names_mask(self, names: list[str]) -> Mask:
         mask: Mask = np.array([name in self.names for name in names], np.bool_)
         for pattern in self.patterns:
             mask = mask | pattern.matches(pa.array(names, pa.string()))

@@ -59,7 +59,7 @@ def check_document(draft: Any, schema: Any) -> None:
     from referencing.jsonschema import specification_with
 
     specification = specification_with(draft.ID_OF(draft.META_SCHEMA))
-    embedded = {id(subschema): subschema for subschema in _embedded(specification, schema)}
+    embedded = {id(subschema): subschema for subschema in _embedded_schemas(specification, schema)}
 
     def without_embedded(node: Any) -> Any:
         if isinstance(node, list):
@@ -84,13 +84,15 @@ def invalid_document_error(which: str, error: Any) -> ConfigError:
     )
 
 
-def _embedded(specification: Any, schema: Any) -> list[Any]:
+def _embedded_schemas(specification: Any, schema: Any) -> list[Any]:
     """Return the subschemas that declare a draft; data, such as in `examples`, is no subschema."""
     subschemas: list[Any] = []
     try:
         for subschema in specification.subresources_of(schema):
             is_embedded = isinstance(subschema, dict) and isinstance(subschema.get("$schema"), str)
-            subschemas += [subschema] if is_embedded else _embedded(specification, subschema)
+            subschemas += (
+                [subschema] if is_embedded else _embedded_schemas(specification, subschema)
+            )
     except (AttributeError, TypeError):  # The schema is invalid, which its check reports.
         return []
     return subschemas

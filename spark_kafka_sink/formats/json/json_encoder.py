@@ -58,7 +58,7 @@ _PLAIN: Final[dict[ColumnKind, CellWriter]] = {
 }
 
 
-def _escaped(column: pa.BinaryArray) -> pa.BinaryArray:
+def _escape(column: pa.BinaryArray) -> pa.BinaryArray:
     """Return strings with JSON's escapes. Only strings that need escapes are copied."""
     raw = bytes_of(column)
     must_escape = (raw < 0x20) | (raw == ord('"')) | (raw == ord("\\"))
@@ -100,7 +100,7 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
 
 
 def _write_text(path: str, cells: Cells, out: RowWriter) -> None:
-    out.append_column(_escaped(cells.utf8_values(path)))
+    out.append_column(_escape(cells.utf8_values(path)))
 
 
 def _write_timestamp(zone: str | None, cells: Cells, out: RowWriter) -> None:
@@ -202,7 +202,7 @@ class _Compiler:
         Raises:
             ColumnError: the type cannot be written as JSON.
         """
-        quoted = self._quoted(column)
+        quoted = self._text_writer(column)
         if quoted is not None:
             return partial(_write_quoted, quoted)
         if column.kind is ColumnKind.STRUCT:
@@ -216,14 +216,14 @@ class _Compiler:
                 _write_items, b"[]", partial(_write_or_null, self.writer_of(column.children[0]))
             )
         if column.kind is ColumnKind.MAP:
-            return self._map(*column.children)
+            return self._map_writer(*column.children)
         if column.kind is ColumnKind.DECIMAL:
             return partial(write_decimals, column.type.scale)
         if column.kind not in _PLAIN:
             raise unsupported_error(column, "JSON")
         return _PLAIN[column.kind]
 
-    def _quoted(self, column: ColumnType) -> CellWriter | None:
+    def _text_writer(self, column: ColumnType) -> CellWriter | None:
         """Return the writer of text without its quotes, or None for types that are not text."""
         if column.kind is ColumnKind.TEXT:
             return partial(_write_text, column.path)
@@ -232,7 +232,7 @@ class _Compiler:
             return partial(_write_timestamp, self.zone)
         return _QUOTED.get(column.kind)
 
-    def _map(self, key: ColumnType, value: ColumnType) -> CellWriter:
+    def _map_writer(self, key: ColumnType, value: ColumnType) -> CellWriter:
         if key.kind in (ColumnKind.STRUCT, ColumnKind.LIST, ColumnKind.MAP):
             raise unsupported_error(key, "the name of a JSON field")
         write_name = partial(_write_quoted, self.name(key), end=b'":')
@@ -243,7 +243,7 @@ class _Compiler:
         """Return the writer of map keys as names of JSON fields, without quotes."""
         if key.kind is ColumnKind.FLOAT:
             return _write_float_name
-        return self._quoted(key) or self.writer_of(key)
+        return self._text_writer(key) or self.writer_of(key)
 
 
 def names_of(key: ColumnType, cells: Cells) -> pa.BinaryArray:

@@ -82,28 +82,28 @@ class _Documents:
         A document is found by its id, and by its name relative to each document that refers to it.
         Names relative to the main document, as in Java's deserializer, have the lowest precedence.
         """
-        self._place(self.main_uri, MAIN)
+        self._set_base(self.main_uri, MAIN)
         pending = [MAIN]
         for number in pending:
             base = self.bases[number]
             for link in self.links[number]:
-                uri = _absolute(base, link.name)
+                uri = _absolute_uri(base, link.name)
                 if link.document not in self.bases:
-                    self._place(uri, link.document)
+                    self._set_base(uri, link.document)
                     pending.append(link.document)
                 self.numbers.setdefault(uri, link.document)
                 self.numbers_by_reference.setdefault((base, link.name), link.document)
                 self.numbers_by_reference.setdefault((base, uri), link.document)
         for link in self._all_links():
-            self.numbers.setdefault(_absolute(self.main_uri, link.name), link.document)
+            self.numbers.setdefault(_absolute_uri(self.main_uri, link.name), link.document)
         self.numbers_by_reference |= {("", uri): number for uri, number in self.numbers.items()}
 
-    def _place(self, uri: str, number: int) -> None:
+    def _set_base(self, uri: str, number: int) -> None:
         """Set the base URI of a document: its id, unless another document has the same one."""
         if self.numbers.setdefault(uri, number) != number:
             uri = f"{uri}?{number}"
             self.numbers[uri] = number
-        base = _absolute(uri, self.ids[number])
+        base = _absolute_uri(uri, self.ids[number])
         self.bases[number] = base if self.numbers.setdefault(base, number) == number else uri
 
     def retrieve(self, uri: str) -> Any:
@@ -125,7 +125,7 @@ class _Documents:
         return chain.from_iterable(self.links.values())
 
 
-def _absolute(base: str, name: str) -> str:
+def _absolute_uri(base: str, name: str) -> str:
     """Return the URI of a name; relative names cannot be joined with a base such as a URN."""
     return urljoin(_BASE, urljoin(base, name))
 
@@ -148,7 +148,9 @@ def create_resolver(
     import attrs  # a dependency of referencing
     from jsonschema_specifications import REGISTRY
 
-    resources, ids = zip(*(_resource(draft, document) for document in documents), strict=True)
+    resources, ids = zip(
+        *(_create_resource(draft, document) for document in documents), strict=True
+    )
     by_document: dict[int, list[Link]] = defaultdict(list)
     for link in links:
         by_document[link.declared_in].append(link)
@@ -164,7 +166,7 @@ def create_resolver(
     return reference_uris, registry.resolver(located.main_uri)
 
 
-def _resource(draft: Any, schema: Any) -> tuple[Any, str]:
+def _create_resource(draft: Any, schema: Any) -> tuple[Any, str]:
     """Return a document as the library's resource without an id, and its `$id` or "".
 
     With an id, the library would find the document only by that id, which can be ambiguous.

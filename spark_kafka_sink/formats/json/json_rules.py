@@ -92,7 +92,7 @@ def _match_enum(
             column.type, (*fitting, *(name for name in _NOT_FINITE if name in values))
         )
     elif column.kind is ColumnKind.INTEGER:
-        fitting = [int(value) for value in fitting if _fits(value, column.type)]
+        fitting = [int(value) for value in fitting if _fits_integer(value, column.type)]
     elif column.kind is ColumnKind.DECIMAL:
         fitting = list(_allowed_decimals(fitting, column.type))
     elif kinds == _PYTHON_TYPES["string"]:
@@ -122,7 +122,7 @@ def _is_written(type_: pa.DataType, number: float) -> bool:
         return False
 
 
-def _fits(number: float, type_: pa.DataType) -> bool:
+def _fits_integer(number: float, type_: pa.DataType) -> bool:
     limit = 1 << type_.bit_width - 1
     return -limit <= number < limit and number == int(number)
 
@@ -145,7 +145,7 @@ def _match_any_of(validator: Validator, branches: Any, context: MatchContext, _s
     fitting, errors = _match_branches(validator, branches, context, is_text=is_text)
     if not fitting:
         raise _no_alternative_error(
-            column, [error for branch, error in errors if not _is_null(branch)]
+            column, [error for branch, error in errors if not _is_null_schema(branch)]
         )
     _merge_contradictions(context, [contradictions for _, contradictions in fitting])
     if column.kind is ColumnKind.FLOAT and not is_text:
@@ -192,7 +192,7 @@ def _merge_contradictions(
             context.contradictions.setdefault(path, error)
 
 
-def _is_null(schema: Any) -> bool:
+def _is_null_schema(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "null"
 
 
@@ -353,7 +353,9 @@ def _match_positions(
         context.checks.append(ItemsCheck(child_check, first, last))
 
 
-def _accept(_validator: Validator, _value: Any, _context: MatchContext, _schema: Any) -> None:
+def _accept_column(
+    _validator: Validator, _value: Any, _context: MatchContext, _schema: Any
+) -> None:
     """Accept the column; the keyword is not checked."""
 
 
@@ -371,8 +373,8 @@ RULES: Final[dict[str, Rule]] = {
     "items": _match_items,
     "prefixItems": _match_prefix,
     "additionalItems": _match_other_items,
-    "not": _accept,
-    "if": _accept,
+    "not": _accept_column,
+    "if": _accept_column,
 }
 
 

@@ -74,17 +74,17 @@ def _validator_class(draft: Any, reference_uris: ReferenceUris) -> Any:
         )
 
     extended.evolve = evolve
-    extended.scope_uris = _scope_uris
-    extended.referenced = partialmethod(_referenced, dict(reference_uris))
+    extended.scope_uris = _dynamic_scope_uris
+    extended.referenced = partialmethod(_find_referenced, dict(reference_uris))
     return extended
 
 
-def _scope_uris(validator: Any) -> tuple[str, ...]:
+def _dynamic_scope_uris(validator: Any) -> tuple[str, ...]:
     """See `Validator.scope_uris`."""
     return tuple(dict.fromkeys(uri for uri, _ in validator._resolver.dynamic_scope()))  # noqa: SLF001
 
 
-def _referenced(
+def _find_referenced(
     validator: Any, reference_uris: Mapping[tuple[str, str], str], ref: str
 ) -> tuple[Any, Any]:
     """See `Validator.referenced`."""

@@ -102,7 +102,7 @@ def compile_schema(content: Content, load: Callable[[str], Content | None]) -> C
             # A descriptor from a registry has a name of the registry's choice.
             *others, main = parsed
             files.update({file.name: file for file in others})
-            files[name] = _rename(main, name)
+            files[name] = _with_name(main, name)
             imports = [imported for file in parsed for imported in file.imports]
         for imported in imports:
             if imported not in texts and imported not in files:
@@ -115,7 +115,7 @@ def compile_schema(content: Content, load: Callable[[str], Content | None]) -> C
     if _NO_NAME in texts:
         texts[name] = texts.pop(_NO_NAME)
     else:
-        files[name] = _rename(files.pop(_NO_NAME), name)
+        files[name] = _with_name(files.pop(_NO_NAME), name)
     if texts:
         files |= _compile_texts(texts, files)
     descriptors = encode_descriptor_set(file.data for file in _with_imports(name, files))
@@ -197,11 +197,11 @@ def _find_well_known(name: str) -> ProtoFile | None:
         except Exception:  # noqa: BLE001, S112 - generated code rejects other runtimes
             continue
         (file,) = parse_files(generated.serialized_pb)
-        return _rename(file, name)
+        return _with_name(file, name)
     return None
 
 
-def _rename(file: ProtoFile, name: str) -> ProtoFile:
+def _with_name(file: ProtoFile, name: str) -> ProtoFile:
     if file.name == name:
         return file
     # A second name replaces the first.
@@ -260,7 +260,7 @@ def _run_protoc(texts: tuple[tuple[str, str], ...], imports: bytes) -> bytes:
         result = _run_command([*command, *(name for name, _ in texts)], Path(folder, "texts"))
         if result.returncode:
             raise ConfigError(
-                f"protoc rejects the Protobuf schema: {_reason(result.stderr)}",
+                f"protoc rejects the Protobuf schema: {_protoc_errors(result.stderr)}",
                 hint="Correct the schema. Imported files must be in folders above the schema file, "
                 "or in a descriptor set created with `protoc --include_imports`.",
             )
@@ -304,7 +304,7 @@ def _run_command(command: list[str], folder: Path) -> subprocess.CompletedProces
         ) from error
 
 
-def _reason(text: str) -> str:
+def _protoc_errors(text: str) -> str:
     """Return the errors of protoc, without its warnings and without full stops."""
     lines = (line.strip().rstrip(".") for line in text.splitlines())
     return "; ".join(line for line in lines if line and not _WARNING.match(line))[:_MAX_CHARS]

@@ -19,7 +19,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_numbers import (
 )
 from spark_kafka_sink.formats.protobuf.protobuf_schema import DURATION, TIMESTAMP
 from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoType
-from spark_kafka_sink.formats.protobuf.protobuf_wire import number_field, sized_field
+from spark_kafka_sink.formats.protobuf.protobuf_wire import sized_field, varint_field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,17 +98,19 @@ def _encode_message(column: ColumnType, name: str, full_name: str, versions: Ver
     for child in sorted(column.children, key=lambda child: numbered.numbers[child.name]):
         _NAMES.check(child)
         inner = versions.of_field(child.name) if child.name in numbered.kept_fields else Versions()
-        type_, below = _declare_field(child, full_name, _unused(child.name, used), inner)
+        type_, below = _declare_field(
+            child, full_name, _unused_message_name(child.name, used), inner
+        )
         field = _named_field(child.name, numbered.numbers[child.name], type_)
         if child.is_nullable and child.kind in (*_PROTO_TYPES, *_SIZED_PROTO_TYPES):
-            field += number_field(descriptor.FIELD_ONEOF_INDEX, len(choices))
-            field += number_field(descriptor.FIELD_PROTO3_OPTIONAL, 1)
+            field += varint_field(descriptor.FIELD_ONEOF_INDEX, len(choices))
+            field += varint_field(descriptor.FIELD_PROTO3_OPTIONAL, 1)
             oneof = sized_field(descriptor.ONEOF_NAME, f"_{child.name}".encode())
             choices.append(sized_field(descriptor.MESSAGE_ONEOF, oneof))
         fields += sized_field(descriptor.MESSAGE_FIELD, field)
         nested += below
     ranges = (
-        number_field(descriptor.RANGE_START, start) + number_field(descriptor.RANGE_END, end)
+        varint_field(descriptor.RANGE_START, start) + varint_field(descriptor.RANGE_END, end)
         for start, end in numbered.reserved
     )
     reserved = [sized_field(descriptor.MESSAGE_RESERVED_RANGE, range_) for range_ in ranges]
@@ -123,7 +125,7 @@ def _encode_message(column: ColumnType, name: str, full_name: str, versions: Ver
 def _named_field(name: str, number: int, type_: bytes) -> bytes:
     """Return a field's declaration; `type_` is the part that `_declare_field` returns."""
     named = sized_field(descriptor.FIELD_NAME, name.encode())
-    return named + number_field(descriptor.FIELD_NUMBER, number) + type_
+    return named + varint_field(descriptor.FIELD_NUMBER, number) + type_
 
 
 def _field_type(column: ColumnType) -> FieldType:
@@ -166,7 +168,7 @@ def _camel_case(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
-def _unused(column: str, used: set[str]) -> str:
+def _unused_message_name(column: str, used: set[str]) -> str:
     """Return an unused name for a nested message."""
     name = _camel_case(column)
     chosen, number = name, 2
@@ -213,8 +215,8 @@ def _declare_single(
 
 def _encode_type(label: int, kind: ProtoType, name: str = "") -> bytes:
     named = sized_field(descriptor.FIELD_TYPE_NAME, f".{name}".encode()) if name else b""
-    labelled = number_field(descriptor.FIELD_LABEL, label)
-    return labelled + number_field(descriptor.FIELD_TYPE, kind) + named
+    labelled = varint_field(descriptor.FIELD_LABEL, label)
+    return labelled + varint_field(descriptor.FIELD_TYPE, kind) + named
 
 
 def _declare_map(
@@ -230,7 +232,7 @@ def _declare_map(
     types = (("key", _encode_type(ProtoLabel.OPTIONAL, _proto_type(key))), ("value", value_type))
     for number, (part, type_) in enumerate(types, 1):
         entry += sized_field(descriptor.MESSAGE_FIELD, _named_field(part, number, type_))
-    options = number_field(descriptor.MESSAGE_OPTIONS_MAP_ENTRY, 1)
+    options = varint_field(descriptor.MESSAGE_OPTIONS_MAP_ENTRY, 1)
     entry += sized_field(descriptor.MESSAGE_OPTIONS, options)
     declared = _encode_type(ProtoLabel.REPEATED, ProtoType.MESSAGE, f"{owner}.{entry_name}")
     return declared, sized_field(descriptor.MESSAGE_NESTED, entry) + nested

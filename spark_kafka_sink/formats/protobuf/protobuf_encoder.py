@@ -88,7 +88,7 @@ def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:
     return RowEncoder(root, spec.framing.prefix)
 
 
-def _tag(field: protobuf_schema.ProtoField) -> bytes:
+def _field_tag(field: protobuf_schema.ProtoField) -> bytes:
     return tag(field.number, _WIRE_TYPES.get(field.kind, _VARINT))
 
 
@@ -150,7 +150,7 @@ class _Compiler:
                 for end, child in zip(ends, column.children, strict=True)
             )
             message = partial(_write_embedded, partial(write_entry, key, value))
-            write_item: CellWriter = partial(_write_tagged, _tag(field), message)
+            write_item: CellWriter = partial(_write_tagged, _field_tag(field), message)
             return partial(write_valid, partial(_write_repeated, write_item))
         if column.kind is not ColumnKind.LIST:
             raise unsupported_error(column, f"the repeated Protobuf field {field.name}")
@@ -168,8 +168,8 @@ class _Compiler:
     ) -> CellWriter:
         write_cells = self._value_writer(field, column)
         if is_required:
-            return partial(write_required, write_cells, column.path, before=_tag(field))
-        return partial(write_valid, write_cells, before=_tag(field))
+            return partial(write_required, write_cells, column.path, before=_field_tag(field))
+        return partial(write_valid, write_cells, before=_field_tag(field))
 
     def _value_writer(self, field: protobuf_schema.ProtoField, column: ColumnType) -> CellWriter:
         """Return the writer of a value without its tag."""

@@ -105,10 +105,10 @@ class Features:
         for chosen in read_messages(owner, options):
             for feature_set in read_messages(chosen, features):
                 for number, values in feature_set.items():
-                    merged = merged._with(number, values[-1])
+                    merged = merged._with_feature(number, values[-1])
         return merged
 
-    def _with(self, number: int, value: Any) -> Features:
+    def _with_feature(self, number: int, value: Any) -> Features:
         if number >= _FIRST_EXTENSION or number in _WITHOUT_EFFECT:
             return self
         try:

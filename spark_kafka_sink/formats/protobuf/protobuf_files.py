@@ -46,10 +46,10 @@ def parse_files(data: bytes) -> list[ProtoFile]:
     # A set contains only files; a file contains more than its name.
     files = parsed.get(descriptor.SET_FILE, [])
     is_set = {*parsed} == {descriptor.SET_FILE} and not any(isinstance(item, int) for item in files)
-    return [_file(item) for item in (files if is_set else [data])]
+    return [_parse_file(item) for item in (files if is_set else [data])]
 
 
-def _file(data: bytes) -> ProtoFile:
+def _parse_file(data: bytes) -> ProtoFile:
     parsed = protobuf_wire.parse(data)
     imports = protobuf_wire.read_strings(parsed, descriptor.FILE_IMPORT)
     imports += protobuf_wire.read_strings(parsed, descriptor.FILE_OPTION_IMPORT)

@@ -73,7 +73,7 @@ class Versions:
 
     def of_field(self, name: str) -> Versions:
         """Return the versions of the message that a field, or the values of a map, contain."""
-        fields = ((schema, _field(message, name)) for schema, message in self)
+        fields = ((schema, _find_field(message, name)) for schema, message in self)
         inner = ((schema, _message_of(schema, field)) for schema, field in fields)
         return Versions((schema, message) for schema, message in inner if message is not None)
 
@@ -95,18 +95,18 @@ def assign_field_numbers(types: Mapping[str, FieldType], versions: Versions) -> 
     numbers = {field.name: field.number for field in latest.fields if field.name in types}
     for name in latest.reserved_names:
         if name in types and name not in numbers:
-            free = _without(latest.reserved, numbers.values())
+            free = _remove_numbers(latest.reserved, numbers.values())
             number = _former_number(name, types[name], versions, free)
             numbers |= {} if number is None else {name: number}
     kept_fields = frozenset(numbers)
-    unused = _unused(latest)
+    unused = _unused_numbers(latest)
     for name in types:
         if name not in numbers:
             numbers[name] = next(unused)
     dropped = [field for field in latest.fields if field.name not in types]
     names = {*latest.reserved_names, *(field.name for field in dropped)} - types.keys()
     ranges = [*latest.reserved, *((field.number, field.number + 1) for field in dropped)]
-    reserved = _merged(_without(ranges, numbers.values()))
+    reserved = _merge_ranges(_remove_numbers(ranges, numbers.values()))
     return Numbering(numbers, kept_fields, reserved, sorted(names))
 
 
@@ -114,13 +114,16 @@ def _former_number(
     name: str, type_: FieldType, versions: Versions, free: Iterable[tuple[int, int]]
 ) -> int | None:
     """Return the number of a field that the latest version has dropped, or None."""
-    fields = (_field(message, name) for _, message in versions)
+    fields = (_find_field(message, name) for _, message in versions)
     same = (field for field in fields if field and (field.kind, field.is_repeated) == type_)
     numbers = (field.number for field in same)
-    return next((n for n in numbers if any(start <= n < end for start, end in free)), None)
+    free_numbers = (
+        number for number in numbers if any(start <= number < end for start, end in free)
+    )
+    return next(free_numbers, None)
 
 
-def _unused(latest: ProtoMessage) -> Iterator[int]:
+def _unused_numbers(latest: ProtoMessage) -> Iterator[int]:
     """Yield numbers above those that a version uses or reserves.
 
     Raises:
@@ -137,7 +140,9 @@ def _unused(latest: ProtoMessage) -> Iterator[int]:
     )
 
 
-def _without(ranges: Iterable[tuple[int, int]], numbers: Iterable[int]) -> list[tuple[int, int]]:
+def _remove_numbers(
+    ranges: Iterable[tuple[int, int]], numbers: Iterable[int]
+) -> list[tuple[int, int]]:
     """Return ranges without some of their numbers."""
     parts = [*ranges]
     for number in numbers:
@@ -147,7 +152,7 @@ def _without(ranges: Iterable[tuple[int, int]], numbers: Iterable[int]) -> list[
     return parts
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merge_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the same numbers in as few ranges as possible, in their order."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
@@ -158,7 +163,7 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _field(message: ProtoMessage, name: str) -> ProtoField | None:
+def _find_field(message: ProtoMessage, name: str) -> ProtoField | None:
     return next((field for field in message.fields if field.name == name), None)
 
 
@@ -166,4 +171,4 @@ def _message_of(schema: ProtoSchema, field: ProtoField | None) -> ProtoMessage |
     message = None if field is None else schema.messages.get(field.type_name)
     if message is None or not message.is_map_entry:
         return message
-    return _message_of(schema, _field(message, "value"))
+    return _message_of(schema, _find_field(message, "value"))

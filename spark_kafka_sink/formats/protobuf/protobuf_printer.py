@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.text_encoding import CEscape
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.protobuf.protobuf_schema import full_name
+from spark_kafka_sink.formats.protobuf.protobuf_schema import scoped_name
 from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoType
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def print_files(files: Sequence[bytes]) -> list[str]:
     symbols: set[str] = set()
     for data in files:
         file = parse(data)
-        symbols.update(_symbols(file))
+        symbols.update(_symbols_of(file))
         loadable = _own_descriptor_as(file.name) if _is_descriptor(file) else make_loadable(data)
-        _add(pool, loadable, file.name)
+        _add_file(pool, loadable, file.name)
     # Parsed again: an option is known only if the pool contains the file that declares it.
     return ["\n".join(_Printer(parse(data), symbols).lines()) + "\n" for data in files]
 
@@ -100,7 +100,7 @@ def _is_descriptor(file: Any) -> bool:
     return bool(file.package == "google.protobuf" and "FileDescriptorProto" in messages)
 
 
-def _add(pool: descriptor_pool.DescriptorPool, data: bytes, name: str) -> None:
+def _add_file(pool: descriptor_pool.DescriptorPool, data: bytes, name: str) -> None:
     try:
         pool.AddSerializedFile(data)
     except TypeError as error:
@@ -110,22 +110,24 @@ def _add(pool: descriptor_pool.DescriptorPool, data: bytes, name: str) -> None:
         ) from None
 
 
-def _symbols(file: Any) -> Iterator[str]:
+def _symbols_of(file: Any) -> Iterator[str]:
     """Yield all names of a file. Those that a longer name can start with also end in a dot."""
     parts = file.package.split(".")
     starts = [".".join(parts[: end + 1]) for end in range(len(parts))]
-    starts += [full_name(file.package, service.name) for service in file.service]
+    starts += [scoped_name(file.package, service.name) for service in file.service]
     for service in file.service:
-        yield from (f"{full_name(file.package, service.name)}.{m.name}" for m in service.method)
+        full_name = scoped_name(file.package, service.name)
+        yield from (f"{full_name}.{method.name}" for method in service.method)
     pending = [(file.package, file.message_type, file.enum_type, file.extension)]
     while pending:
         scope, messages, enums, members = pending.pop()
-        starts += [full_name(scope, type_.name) for type_ in (*messages, *enums)]
+        starts += [scoped_name(scope, type_.name) for type_ in (*messages, *enums)]
         values = (value for enum in enums for value in enum.value)
-        yield from (full_name(scope, member.name) for member in (*members, *values))
-        for m in messages:
-            members = (*m.field, *m.extension, *m.oneof_decl)
-            pending.append((full_name(scope, m.name), m.nested_type, m.enum_type, members))
+        yield from (scoped_name(scope, member.name) for member in (*members, *values))
+        for message in messages:
+            members = (*message.field, *message.extension, *message.oneof_decl)
+            inner = scoped_name(scope, message.name)
+            pending.append((inner, message.nested_type, message.enum_type, members))
     for start in starts:
         yield from (start, f"{start}.")
 
@@ -144,7 +146,7 @@ def _without_plus(value: str) -> str:
     return _TEXT_OR_EXPONENT.sub(lambda match: "e" if match[0] == "e+" else match[0], value)
 
 
-def _listed(options: Iterable[str]) -> str:
+def _in_brackets(options: Iterable[str]) -> str:
     text = ", ".join(options)
     return f" [{text}]" if text else ""
 
@@ -155,14 +157,14 @@ def _json_name(name: str) -> str:
     return first + "".join(part[:1].upper() + part[1:] for part in others)
 
 
-def _range(start: int, end: int, last: int) -> str:
+def _format_range(start: int, end: int, last: int) -> str:
     """Return a range whose end is inclusive."""
     if start == end:
         return str(start)
     return f"{start} to {end if end < last else 'max'}"
 
 
-def _value(field: Any, value: Any) -> str:
+def _format_value(field: Any, value: Any) -> str:
     out = StringIO()
     text_format.PrintFieldValue(field, value, out, as_utf8=True, as_one_line=True)
     return _without_plus(out.getvalue())
@@ -188,11 +190,11 @@ class _Printer:
         for number, name in enumerate(file.dependency):
             # A weak import means the same; parsers in registries reject it.
             yield f'import {"public " if number in file.public_dependency else ""}"{name}";'
-        yield from (f'import option "{n}";' for n in getattr(file, "option_dependency", ()))
+        yield from (f'import option "{name}";' for name in getattr(file, "option_dependency", ()))
         yield from self._print_statements(file.options, package)
         yield from self._source_features()
         messages = {message.name: message for message in file.message_type}
-        groups = self._groups(file.extension)
+        groups = self._group_names(file.extension)
         for message in file.message_type:
             if message.name not in groups:
                 yield from ("", *self._print_message(message, package))
@@ -216,9 +218,11 @@ class _Printer:
             ):
                 yield f"option features.{name} = {value};"
 
-    def _groups(self, fields: Iterable[Any]) -> set[str]:
+    def _group_names(self, fields: Iterable[Any]) -> set[str]:
         """Return the names of the messages that fields declare as groups, as only proto2 can."""
-        groups = {_last(field.type_name) for field in fields if field.type == ProtoType.GROUP}
+        groups = {
+            _simple_name(field.type_name) for field in fields if field.type == ProtoType.GROUP
+        }
         return set() if self._has_edition else groups
 
     def _print_message(self, message: Any, outer: str) -> list[str]:
@@ -226,9 +230,9 @@ class _Printer:
         return _block(f"{keyword}message {message.name}", self._print_body(message, outer))
 
     def _print_body(self, message: Any, outer: str) -> Iterator[str]:
-        scope = full_name(outer, message.name)
+        scope = scoped_name(outer, message.name)
         nested = {inner.name: inner for inner in message.nested_type}
-        groups = self._groups((*message.field, *message.extension))
+        groups = self._group_names((*message.field, *message.extension))
         yield from self._print_statements(message.options, scope)
         # Nested messages precede fields, because a record identifies a message by its position.
         # Some readers count the messages that fields declare (map entries, groups), others do not.
@@ -239,10 +243,10 @@ class _Printer:
             yield from self._print_enum(enum, scope)
         yield from self._print_fields(message, scope, nested)
         for extent in message.extension_range:
-            numbers = _range(extent.start, extent.end - 1, _LAST_NUMBER)
-            yield f"extensions {numbers}{_listed(self._print_options(extent.options, scope))};"
+            numbers = _format_range(extent.start, extent.end - 1, _LAST_NUMBER)
+            yield f"extensions {numbers}{_in_brackets(self._print_options(extent.options, scope))};"
         reserved = message.reserved_range
-        ranges = [_range(extent.start, extent.end - 1, _LAST_NUMBER) for extent in reserved]
+        ranges = [_format_range(extent.start, extent.end - 1, _LAST_NUMBER) for extent in reserved]
         yield from self._print_reserved(ranges, message.reserved_name)
         yield from self._print_extensions(message.extension, scope, nested)
 
@@ -252,7 +256,7 @@ class _Printer:
         lines: list[list[str]] = []
         for field in message.field:
             if field.proto3_optional or not field.HasField("oneof_index"):
-                lines.append(self._print_field(field, scope, nested, self._label(field)))
+                lines.append(self._print_field(field, scope, nested, self._field_label(field)))
                 continue
             if field.oneof_index not in oneofs:
                 oneofs[field.oneof_index] = []
@@ -267,18 +271,18 @@ class _Printer:
     def _print_field(
         self, field: Any, scope: str, nested: Mapping[str, Any], label: str
     ) -> list[str]:
-        inner = nested.get(_last(field.type_name))
-        type_ = _type(field)
+        inner = nested.get(_simple_name(field.type_name))
+        type_ = _type_name(field)
         options = [*self._field_options(field), *self._print_options(field.options, scope)]
         if field.type == ProtoType.GROUP and not self._has_edition and inner is not None:
-            start = f"{label}group {inner.name} = {field.number}{_listed(options)}"
+            start = f"{label}group {inner.name} = {field.number}{_in_brackets(options)}"
             return _block(start, self._print_body(inner, scope))
         if inner is not None and inner.options.map_entry:
-            label, (key, value) = "", (_type(end) for end in inner.field)
+            label, (key, value) = "", (_type_name(end) for end in inner.field)
             type_ = f"map<{key}, {value}>"
-        return [f"{label}{type_} {field.name} = {field.number}{_listed(options)};"]
+        return [f"{label}{type_} {field.name} = {field.number}{_in_brackets(options)};"]
 
-    def _label(self, field: Any) -> str:
+    def _field_label(self, field: Any) -> str:
         if field.label == ProtoLabel.REPEATED:
             return "repeated "
         if self._has_edition:
@@ -314,10 +318,10 @@ class _Printer:
         keyword = _VISIBILITIES[getattr(enum, "visibility", 0)]
         lines = [*self._print_statements(enum.options, scope)]
         for value in enum.value:
-            options = _listed(self._print_options(value.options, scope))
+            options = _in_brackets(self._print_options(value.options, scope))
             lines.append(f"{value.name} = {value.number}{options};")
         reserved = enum.reserved_range
-        ranges = [_range(extent.start, extent.end, _LAST_ENUM_NUMBER) for extent in reserved]
+        ranges = [_format_range(extent.start, extent.end, _LAST_ENUM_NUMBER) for extent in reserved]
         lines += self._print_reserved(ranges, enum.reserved_name)
         return _block(f"{keyword}enum {enum.name}", lines)
 
@@ -330,12 +334,13 @@ class _Printer:
     ) -> Iterator[str]:
         for extendee, fields in groupby(extensions, attrgetter("extendee")):
             lines = [
-                self._print_field(field, scope, nested, self._label(field)) for field in fields
+                self._print_field(field, scope, nested, self._field_label(field))
+                for field in fields
             ]
             yield from _block(f"extend {extendee}", (line for block in lines for line in block))
 
     def _print_service(self, service: Any) -> list[str]:
-        scope = full_name(self.file.package, service.name)
+        scope = scoped_name(self.file.package, service.name)
         lines = [*self._print_statements(service.options, scope)]
         for method in service.method:
             request = f"{'stream ' if method.client_streaming else ''}{method.input_type}"
@@ -351,12 +356,12 @@ class _Printer:
     def _print_options(self, options: Any, scope: str, prefix: str = "") -> Iterator[str]:
         """Yield options as `name = value`. Features are set one by one."""
         for field, content in options.ListFields():
-            full_name = f"({self._option_name(field.full_name, scope)})"
-            name = prefix + (full_name if field.is_extension else field.name)
+            extension_name = f"({self._option_name(field.full_name, scope)})"
+            name = prefix + (extension_name if field.is_extension else field.name)
             is_repeated = hasattr(content, "append")
             for value in content if is_repeated else (content,):
                 if field.message_type is None:
-                    yield f"{name} = {_value(field, value)}"
+                    yield f"{name} = {_format_value(field, value)}"
                 elif field.name == "features" or prefix:
                     yield from self._print_options(value, scope, f"{name}.")
                 else:
@@ -364,7 +369,7 @@ class _Printer:
                     yield f"{name} = {{ {_without_plus(text)} }}"
 
 
-def _type(field: Any) -> str:
+def _type_name(field: Any) -> str:
     """Return the type of a field, with the name of a message or enum as in the descriptor.
 
     protoc writes full names with a leading dot, which Java's serializer keeps. Apicurio and
@@ -373,5 +378,5 @@ def _type(field: Any) -> str:
     return str(field.type_name) or ProtoType(field.type).name.lower()
 
 
-def _last(name: str) -> str:
+def _simple_name(name: str) -> str:
     return str(name).rpartition(".")[2]

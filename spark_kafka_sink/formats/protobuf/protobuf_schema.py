@@ -158,7 +158,7 @@ class _Declared:
         """Add the messages and enums of a file."""
         features = Features.of_file(file)
         package = read_string(file, descriptor.FILE_PACKAGE)
-        groups = _groups(read_messages(file, descriptor.FILE_EXTENSION))
+        groups = _group_names(read_messages(file, descriptor.FILE_EXTENSION))
         messages = read_messages(file, descriptor.FILE_MESSAGE)
         self._add_messages(messages, groups, package, () if is_main else None, features)
         self._add_enums(read_messages(file, descriptor.FILE_ENUM), package, features)
@@ -184,13 +184,13 @@ class _Declared:
         position = 0
         for message in messages:
             simple_name, below = read_string(message, descriptor.MESSAGE_NAME), None
-            name = full_name(scope, simple_name)
+            name = scoped_name(scope, simple_name)
             own = features.with_options(message, descriptor.MESSAGE_FEATURES)
             self.messages[name] = message, own
             if outer_indexes is not None and simple_name not in groups and not _is_entry(message):
                 below = self.main[name] = (*outer_indexes, position)
                 position += 1
-            inner_groups = _groups(
+            inner_groups = _group_names(
                 read_messages(message, descriptor.MESSAGE_FIELD)
                 + read_messages(message, descriptor.MESSAGE_EXTENSION)
             )
@@ -207,7 +207,7 @@ class _Declared:
                 for value in read_messages(enum, descriptor.ENUM_VALUE)
             }
             own = features.with_options(enum, descriptor.ENUM_FEATURES)
-            name = full_name(scope, read_string(enum, descriptor.ENUM_NAME))
+            name = scoped_name(scope, read_string(enum, descriptor.ENUM_NAME))
             self.enums[name] = ProtoEnum(numbers, is_closed=own.enum_type is EnumType.CLOSED)
 
     def message(self, name: str) -> ProtoMessage:
@@ -218,7 +218,7 @@ class _Declared:
         fields = read_messages(message, descriptor.MESSAGE_FIELD)
         return ProtoMessage(
             name=name,
-            fields=tuple(self._field(name, field) for field in fields),
+            fields=tuple(self._parse_field(name, field) for field in fields),
             is_map_entry=_is_entry(message),
             reserved=tuple(
                 (
@@ -230,7 +230,7 @@ class _Declared:
             reserved_names=tuple(read_strings(message, descriptor.MESSAGE_RESERVED_NAME)),
         )
 
-    def _field(self, owner: str, field: Parsed) -> ProtoField:
+    def _parse_field(self, owner: str, field: Parsed) -> ProtoField:
         message, features = self.messages[owner]
         oneof = ""
         is_member = descriptor.FIELD_ONEOF_INDEX in field
@@ -248,11 +248,11 @@ class _Declared:
         ]
         label = read_number(field, descriptor.FIELD_LABEL, ProtoLabel.OPTIONAL)
         is_required = features.presence is Presence.LEGACY_REQUIRED or label == ProtoLabel.REQUIRED
-        type_name = self._resolved(read_string(field, descriptor.FIELD_TYPE_NAME), owner)
+        type_name = self._resolve_type_name(read_string(field, descriptor.FIELD_TYPE_NAME), owner)
         return ProtoField(
             name=read_string(field, descriptor.FIELD_NAME),
             number=read_number(field, descriptor.FIELD_NUMBER),
-            kind=self._kind(owner, field, type_name, features),
+            kind=self._field_kind(owner, field, type_name, features),
             type_name=type_name,
             is_repeated=label == ProtoLabel.REPEATED,
             is_required=is_required,
@@ -260,18 +260,20 @@ class _Declared:
             oneof=oneof,
         )
 
-    def _resolved(self, name: str, scope: str) -> str:
+    def _resolve_type_name(self, name: str, scope: str) -> str:
         """Return the full name of a type. Registries also return names relative to a message."""
         if not name or name.startswith("."):
             return name[1:]
         while scope:
-            inner = full_name(scope, name)
+            inner = scoped_name(scope, name)
             if inner in self.messages or inner in self.enums:
                 return inner
             scope = scope.rpartition(".")[0]
         return name
 
-    def _kind(self, owner: str, field: Parsed, type_name: str, features: Features) -> ProtoType:
+    def _field_kind(
+        self, owner: str, field: Parsed, type_name: str, features: Features
+    ) -> ProtoType:
         # Registries also return descriptors whose fields have the name of a type, but no kind.
         unset = ProtoType.ENUM if type_name in self.enums else ProtoType.MESSAGE
         kind = ProtoType(read_number(field, descriptor.FIELD_TYPE, unset))
@@ -290,7 +292,7 @@ def _is_entry(message: Parsed) -> bool:
     )
 
 
-def _groups(fields: list[Parsed]) -> set[str]:
+def _group_names(fields: list[Parsed]) -> set[str]:
     """Return the names of the messages that proto2 groups declare."""
     return {
         read_string(field, descriptor.FIELD_TYPE_NAME).rpartition(".")[2]
@@ -299,6 +301,6 @@ def _groups(fields: list[Parsed]) -> set[str]:
     }
 
 
-def full_name(scope: str, name: str) -> str:
+def scoped_name(scope: str, name: str) -> str:
     """Return the name of a type in a package or message."""
     return f"{scope}.{name}" if scope else name

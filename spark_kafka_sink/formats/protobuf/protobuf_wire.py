@@ -36,7 +36,7 @@ def parse(data: bytes) -> Parsed:
                 raise ValueError
             continue
         value: Any
-        value, position = _value(data, position, wire_type)
+        value, position = _read_value(data, position, wire_type)
         if not groups:
             parsed.setdefault(number, []).append(value)
     if groups:
@@ -44,7 +44,7 @@ def parse(data: bytes) -> Parsed:
     return parsed
 
 
-def _value(data: bytes, position: int, wire_type: int) -> tuple[Any, int]:
+def _read_value(data: bytes, position: int, wire_type: int) -> tuple[Any, int]:
     """Return the value at a position, and the position after it."""
     if wire_type == _VARINT:
         return read_varint(data, position)
@@ -79,7 +79,7 @@ def read_string(parsed: Parsed, field: int) -> str:
 
 def read_strings(parsed: Parsed, field: int) -> list[str]:
     """Return the values of a repeated string field. Raises ValueError for other wire types."""
-    return [data.decode() for data in _sized(parsed, field)]
+    return [data.decode() for data in _sized_values(parsed, field)]
 
 
 def read_number(parsed: Parsed, field: int, default: int = 0) -> int:
@@ -92,10 +92,10 @@ def read_number(parsed: Parsed, field: int, default: int = 0) -> int:
 
 def read_messages(parsed: Parsed, field: int) -> list[Parsed]:
     """Return the values of a message field. Raises ValueError if a value is not a message."""
-    return [parse(data) for data in _sized(parsed, field)]
+    return [parse(data) for data in _sized_values(parsed, field)]
 
 
-def _sized(parsed: Parsed, field: int) -> list[bytes]:
+def _sized_values(parsed: Parsed, field: int) -> list[bytes]:
     values = parsed.get(field, [])
     if any(isinstance(value, int) for value in values):
         raise ValueError
@@ -112,6 +112,6 @@ def sized_field(number: int, value: bytes) -> bytes:
     return tag(number, 2) + write_uvarint(len(value)) + value
 
 
-def number_field(number: int, value: int) -> bytes:
+def varint_field(number: int, value: int) -> bytes:
     """Return a field with an unsigned integer."""
     return tag(number, 0) + write_uvarint(value)

@@ -49,7 +49,7 @@ def configured_schema(part: PartFormat) -> UnregisteredSchema | None:
         from spark_kafka_sink.formats.protobuf.protobuf_compiler import compile_schema
 
         content, texts = compile_schema(content, partial(_read_import, part))
-    text = _decode(part, content) if isinstance(content, bytes) else content
+    text = _decode_file(part, content) if isinstance(content, bytes) else content
     if part.format.payload is Format.AVRO:
         text = without_comments(text)
     message = message_name(part, text)
@@ -141,7 +141,7 @@ def _file_system(part: PartFormat) -> tuple[fs.FileSystem, str]:
     return fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
 
 
-def _decode(part: PartFormat, content: bytes) -> str:
+def _decode_file(part: PartFormat, content: bytes) -> str:
     try:
         return content.decode("utf-8-sig")
     except ValueError:

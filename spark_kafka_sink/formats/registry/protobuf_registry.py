@@ -159,13 +159,13 @@ class ProtobufRegistry:
         """
         option_files = {name for name, _ in candidate.texts} - BUILT_IN
         files = {
-            _comparable(file)
+            _comparable_file(file)
             for file in files_of(candidate.text)
             if file.name in option_files or not is_well_known(file.name)
         }
-        for version, read in self._versions(subject):
+        for version, read in self._read_versions(subject):
             with suppress(ConfigError):  # A version that protoc rejects is a different one.
-                if files <= {_comparable(file) for file in files_of(read())}:
+                if files <= {_comparable_file(file) for file in files_of(read())}:
                     return version
         return None
 
@@ -213,8 +213,8 @@ class ProtobufRegistry:
         Raises:
             SchemaRegistryError: a schema cannot be read, or see `RegistryRequests.fail`.
         """
-        for _, read in self._versions(subject):
-            yield _read(f"of subject {subject}", read)
+        for _, read in self._read_versions(subject):
+            yield _descriptor_set(f"of subject {subject}", read)
 
     def read_descriptor_set(
         self, source: str, schema: Any, read_serialized: Callable[[], Any]
@@ -229,9 +229,9 @@ class ProtobufRegistry:
         Raises:
             SchemaRegistryError: it cannot be compiled, or see `RegistryRequests.fail`.
         """
-        return _read(source, partial(self._compile, schema, read_serialized))
+        return _descriptor_set(source, partial(self._compile_registered, schema, read_serialized))
 
-    def _versions(self, subject: str) -> Iterator[tuple[Any, Callable[[], str]]]:
+    def _read_versions(self, subject: str) -> Iterator[tuple[Any, Callable[[], str]]]:
         """Yield the client's object of each Protobuf version, and what reads its descriptor set."""
         action = f"read the versions of subject {subject}"
         versions = self._requests.find(action, self._client.get_versions, subject) or ()
@@ -239,9 +239,9 @@ class ProtobufRegistry:
             registered = self._requests.fetch_version(subject, version)
             if registered.schema.schema_type == SCHEMA_TYPES[Format.PROTOBUF]:
                 serialized = partial(self._requests.read_version, subject, version, SERIALIZED)
-                yield registered, partial(self._compile, registered.schema, serialized)
+                yield registered, partial(self._compile_registered, registered.schema, serialized)
 
-    def _compile(self, schema: Any, read_serialized: Callable[[], Any]) -> str:
+    def _compile_registered(self, schema: Any, read_serialized: Callable[[], Any]) -> str:
         """Return the descriptor set of a schema: of its text, if protoc can compile it.
 
         Raises:
@@ -260,7 +260,7 @@ class ProtobufRegistry:
         return compile_descriptor_set(schema.schema_str, texts.get)
 
 
-def _comparable(file: ProtoFile) -> tuple[str, bytes]:
+def _comparable_file(file: ProtoFile) -> tuple[str, bytes]:
     """Return a file's name, and its descriptor in an order that registries do not change.
 
     Karapace prints the members of a oneof and nested messages after the other fields, and public
@@ -288,7 +288,7 @@ def _has_references(candidate: CandidateSchema) -> bool:
     return any(name not in BUILT_IN for name in main.imports)
 
 
-def _read(source: str, read: Callable[[], str]) -> str:
+def _descriptor_set(source: str, read: Callable[[], str]) -> str:
     """Return a descriptor set.
 
     Raises:

@@ -75,7 +75,7 @@ class Registry:
         ) or self._requests.register_first(
             f"register the schema of subject {subject}",
             subject,
-            self._spellings(candidate, self._protobuf.register_import),
+            self._client_schemas(candidate, self._protobuf.register_import),
             normalize_schemas=self._config.normalize,
         )
         return self._check_rules(registered, subject, candidate.text)
@@ -90,7 +90,7 @@ class Registry:
             f"find the schema in subject {subject}",
             self._client.lookup_schema,
             subject,
-            self._schema(candidate),
+            self._client_schema(candidate),
             normalize_schemas=self._config.normalize,
         )
         return self._check_rules(registered, subject, candidate.text)
@@ -141,7 +141,7 @@ class Registry:
             f"read subject {subject}",
             self._client.lookup_schema,
             subject,
-            self._schema(candidate),
+            self._client_schema(candidate),
             normalize_schemas=self._config.normalize,
         )
         return registered is not None
@@ -163,7 +163,7 @@ class Registry:
         action = f"read the latest version of subject {subject}"
         return self._requests.find(action, self._client.get_latest_version, subject) is not None
 
-    def _spellings(self, candidate: CandidateSchema, find: FindImport) -> Iterator[Any]:
+    def _client_schemas(self, candidate: CandidateSchema, find: FindImport) -> Iterator[Any]:
         """Yield the client's object of a schema for each text in which it can be registered."""
         if candidate.format.payload is Format.PROTOBUF:
             return self._protobuf.spellings(candidate, find)
@@ -171,9 +171,9 @@ class Registry:
             [self._requests.library.Schema(candidate.text, SCHEMA_TYPES[candidate.format.payload])]
         )
 
-    def _schema(self, candidate: CandidateSchema) -> Any:
+    def _client_schema(self, candidate: CandidateSchema) -> Any:
         """Return the client's object of a schema as the sink registers it, if possible."""
-        return next(self._spellings(candidate, self._protobuf.find_import))
+        return next(self._client_schemas(candidate, self._protobuf.find_import))
 
     def _read_latest(self, subject: str, format_: Format) -> RegisteredSchema:
         action = f"read the latest version of subject {subject}"
@@ -209,7 +209,7 @@ class Registry:
         if self._protobuf.find_version(subject, candidate) is not None:
             return f"subject {subject} has the schema"
         try:
-            schemas = [*self._spellings(candidate, self._protobuf.lookup_import)]
+            schemas = [*self._client_schemas(candidate, self._protobuf.lookup_import)]
         except UnregisteredImportError as error:
             if self._is_compatible(error.name, error.schemas, f"the import {error.name}"):
                 return (
@@ -236,13 +236,13 @@ class Registry:
             )
             if compatible or compatible is None:
                 return compatible is not None
-        reasons = self._requests.call(action, self._incompatibilities, subject, schemas[0])
+        reasons = self._requests.call(action, self._incompatibility_reasons, subject, schemas[0])
         raise SchemaRegistryError(
             f"{what} is incompatible with the latest version of subject {subject}{reasons}",
             hint=INCOMPATIBLE_HINT,
         )
 
-    def _incompatibilities(self, subject: str, schema: Any) -> str:
+    def _incompatibility_reasons(self, subject: str, schema: Any) -> str:
         """Return the registry's reasons why a schema is incompatible.
 
         The client requests these reasons, but does not return them.
@@ -261,7 +261,7 @@ class Registry:
         schema = self._requests.call(action, self._client.get_schema, registered.schema_id, subject)
         _reject_rules(schema, f"of subject {subject}")
         return RegisteredSchema(
-            id=registered.schema_id, guid=_guid(registered.guid), text=text, subject=subject
+            id=registered.schema_id, guid=_guid_bytes(registered.guid), text=text, subject=subject
         )
 
     def _read_schema(
@@ -294,7 +294,7 @@ class Registry:
             referenced = {name: parse_declaration(other) for name, other in texts.items()}
             text = json.dumps(inline_references(parse_declaration(text), referenced))
         return RegisteredSchema(
-            id=schema_id, guid=_guid(guid), text=text, subject=subject, references=references
+            id=schema_id, guid=_guid_bytes(guid), text=text, subject=subject, references=references
         )
 
     def _json_references(self, references: Any) -> JsonReferences:
@@ -334,5 +334,5 @@ def _reject_rules(schema: Any, source: str) -> None:
         )
 
 
-def _guid(text: str | None) -> bytes | None:
+def _guid_bytes(text: str | None) -> bytes | None:
     return UUID(text).bytes if text else None

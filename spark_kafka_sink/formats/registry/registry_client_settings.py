@@ -41,7 +41,7 @@ def client_settings(
     if config.bearer is not None:
         settings |= {
             "bearer.auth.credentials.source": "CUSTOM",
-            "bearer.auth.custom.provider.function": _bearer_fields(config.bearer, sasl),
+            "bearer.auth.custom.provider.function": _bearer_function(config.bearer, sasl),
             "bearer.auth.custom.provider.config": {},
         }
     if config.tls is not None:
@@ -69,7 +69,7 @@ def _user_info(config: RegistryConfig, sasl: SaslConfig | None) -> str | None:
     return text
 
 
-def _bearer_fields(
+def _bearer_function(
     bearer: BearerAuth, sasl: SaslConfig | None
 ) -> Callable[[Mapping[str, Any]], dict[str, str]]:
     """Return the function that provides the client with a token for each request."""
@@ -83,14 +83,14 @@ def _bearer_fields(
                 hint="Set bearer.auth.credentials.source=OAUTHBEARER and the issuer.",
             )
         issuer = login
-    token = partial(reveal_text, bearer.token) if issuer is None else _tokens(issuer)  # type: ignore[arg-type]
+    token = partial(reveal_text, bearer.token) if issuer is None else _token_function(issuer)  # type: ignore[arg-type]
     scope = {"bearer.auth.logical.cluster": bearer.logical_cluster or ""}
     if bearer.identity_pool is not None:
         scope["bearer.auth.identity.pool.id"] = bearer.identity_pool
     return lambda _: {"bearer.auth.token": token(), **scope}
 
 
-def _tokens(login: ClientCredentialsLogin) -> Callable[[], str]:
+def _token_function(login: ClientCredentialsLogin) -> Callable[[], str]:
     """Return a function that provides a valid token of an issuer, after requesting the first."""
     # Requires the `oauth` extra.
     from spark_kafka_sink.kafka.security.tokens.token_endpoint import ClientCredentialsSource

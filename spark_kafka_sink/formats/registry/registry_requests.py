@@ -102,7 +102,7 @@ class RegistryRequests:
         try:
             return request(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
-            if _status(error) not in absent:
+            if _http_status(error) not in absent:
                 self.fail(action, error)
             return None
 
@@ -124,7 +124,7 @@ class RegistryRequests:
                 registered = self.client.register_schema_full_response(subject, schema, **settings)
                 break
             except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
-                if _status(error) not in (_CONFLICT, _INVALID):
+                if _http_status(error) not in (_CONFLICT, _INVALID):
                     self.fail(action, error)
                 rejections.append(error)
         if registered is None:
@@ -163,7 +163,7 @@ class RegistryRequests:
         if isinstance(error, (SchemaRegistryError, ConfigError)):
             raise error
         urls = self._config.url.replace(",", ", ")
-        status = _status(error)
+        status = _http_status(error)
         if status is None:
             reason = printable(str(error) or type(error).__name__)
             raise SchemaRegistryError(
@@ -179,7 +179,7 @@ class RegistryRequests:
         ) from None
 
 
-def _status(error: Exception) -> int | None:
+def _http_status(error: Exception) -> int | None:
     """Return the HTTP status of an error, or None if the registry did not respond."""
     return getattr(error, "http_status_code", None)
 

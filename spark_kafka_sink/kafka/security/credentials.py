@@ -183,9 +183,9 @@ def resolve_login(config: SaslConfig) -> Login:
         ConfigError: a reference cannot be resolved on this host, or the referenced text is not a
             valid login.
     """
-    from spark_kafka_sink.config.security.sasl import resolve  # needed only for logins
+    from spark_kafka_sink.config.security.sasl import resolve_references  # needed only for logins
 
-    login = resolve(config)
+    login = resolve_references(config)
     if not isinstance(config.login, JaasLogin):
         return login
     return locate_files(login, [Path(folder) for folder in config.login.folders])

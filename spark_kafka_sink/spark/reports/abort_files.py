@@ -192,7 +192,7 @@ class ErrorFile:
         with suppress(OSError):
             file.parent.mkdir(exist_ok=True)
             # File names that are not UTF-8 are surrogates in the text.
-            draft.write_text(describe_error(error), encoding="utf-8", errors="backslashreplace")
+            draft.write_text(abort_reason(error), encoding="utf-8", errors="backslashreplace")
             draft.replace(file)
 
     def _file(self, partition: int | None) -> Path:
@@ -218,7 +218,7 @@ def _modified_ns(file: Path) -> int:
     return file.stat().st_mtime_ns
 
 
-def describe_error(error: KafkaProdError) -> str:
+def abort_reason(error: KafkaProdError) -> str:
     """Return the class, message and hint of an error.
 
     Its statuses are omitted: the report has them.

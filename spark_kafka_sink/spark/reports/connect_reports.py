@@ -53,7 +53,7 @@ class _ReportReader(DataSourceReader):
             yield (report,)
 
 
-def read_rows(spark: SparkSession, *, queries: bool) -> list[Row]:
+def read_report_rows(spark: SparkSession, *, queries: bool) -> list[Row]:
     """Return one row for each report of the session, and of the server's queries if requested."""
     spark.dataSource.register(ConnectReports)
     reader = spark.read.format(ConnectReports.name())

@@ -44,10 +44,12 @@ def _server_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryRepor
     """
     if not HAS_DATA_SOURCES:
         raise ReportError("PySpark 3.5 cannot read reports with Spark Connect", hint=_HINT)
-    from spark_kafka_sink.spark.reports.connect_reports import read_rows  # needs data sources
+    from spark_kafka_sink.spark.reports.connect_reports import (
+        read_report_rows,
+    )  # needs data sources
 
     try:
-        rows = read_rows(spark, queries=queries)
+        rows = read_report_rows(spark, queries=queries)
     except PySparkException as error:
         raise ReportError(
             "the Spark Connect server does not provide the delivery reports of the session: "

@@ -26,7 +26,7 @@ from spark_kafka_sink.report.report_storage import (
     write_report,
 )
 from spark_kafka_sink.report.write_status import WriteStatus
-from spark_kafka_sink.spark.reports.abort_files import describe_error
+from spark_kafka_sink.spark.reports.abort_files import abort_reason
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, keep_in_process
 from spark_kafka_sink.spark.reports.report_paths import (
     StreamIdentity,
@@ -126,7 +126,7 @@ class Publication:
         """
         outcome = outcome or (_WOULD_BE_WRITTEN if self.config.dry_run else _DELIVERED)
         error = self.origin.error_file.take()
-        error = error if self.error is None else describe_error(self.error)
+        error = error if self.error is None else abort_reason(self.error)
         error = error or (_FAILED if self.batch_id is None else _STOPPED)
         failed = replace(
             self._complete(self._started(report)), status=WriteStatus.FAILED, error=error

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, types
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
-from spark_kafka_sink.formats.decoder import decode
+from spark_kafka_sink.formats.decoder import decode_payload
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, UnregisteredSchema, compile_encoder
 from spark_kafka_sink.spark.rows.plain_names import with_plain_names
-from spark_kafka_sink.spark.rows.serialization import fields_of
+from spark_kafka_sink.spark.rows.serialization import encoded_structs
 from spark_kafka_sink.spark.schema.arrow_schema import arrow_schema
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.schema.spec_completion import draft_specs
@@ -92,7 +92,7 @@ def _nullable(data_type: types.DataType) -> types.DataType:
 
 
 def _decoded(spec: EncoderSpec, batch: pa.RecordBatch, part: str) -> list[Any]:
-    structs = fields_of(batch, spec)
+    structs = encoded_structs(batch, spec)
     errors = EncodingErrors(len(structs))
     encoded = compile_encoder(spec, structs.type).encode(structs, errors)
     for error in errors:
@@ -102,7 +102,7 @@ def _decoded(spec: EncoderSpec, batch: pa.RecordBatch, part: str) -> list[Any]:
         )
     source = None if spec.schema is None else UnregisteredSchema(spec.schema, "", spec.message)
     return [
-        None if value is None else decode(spec.format, source, value)
+        None if value is None else decode_payload(spec.format, source, value)
         for value in encoded.to_pylist()
     ]
 

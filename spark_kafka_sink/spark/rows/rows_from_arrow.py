@@ -1,6 +1,6 @@
 """Convert Spark's Arrow batches to the producer's rows: cast and check each column.
 
-`gather` concatenates small Arrow batches, and `chunk_ranges` divides large ones. `read_rows`
+`gather_batches` concatenates small Arrow batches; `chunk_ranges` divides large ones. `read_rows`
 converts one chunk: header keys, topics and timestamps are checked for whole columns at once, and
 errors are collected per row.
 """
@@ -213,7 +213,7 @@ FIRST = FirstRow()
 """Used for a batch that is read outside a task."""
 
 
-def gather(
+def gather_batches(
     batches: Iterable[pa.RecordBatch],
     min_rows: Callable[[], int],
     clock: Callable[[], float] = monotonic,

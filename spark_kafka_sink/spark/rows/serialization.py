@@ -95,7 +95,7 @@ def serialize(
         for part, draft in drafts
         if draft is not None
     }
-    parts = {part: fields_of(batch, spec) for part, spec in specs.items()}
+    parts = {part: encoded_structs(batch, spec) for part, spec in specs.items()}
     encoders = {part: compile_encoder(spec, parts[part].type) for part, spec in specs.items()}
     start = clock.monotonic()  # The first task of a worker also loads modules, which takes longer.
     problems: dict[int, str] = {}
@@ -123,7 +123,7 @@ def serialize(
     )
 
 
-def fields_of(batch: pa.RecordBatch, spec: EncoderSpec) -> pa.StructArray:
+def encoded_structs(batch: pa.RecordBatch, spec: EncoderSpec) -> pa.StructArray:
     """Return the columns that are encoded as one struct per row."""
     if spec.fields is None:
         return cast("pa.StructArray", batch.column(cast("int", spec.column)))

@@ -87,7 +87,7 @@ def run_task_without_rows(
     return run_task(task, write_id, finished, iter(()))
 
 
-def messages_of(pickled: Iterable[bytes]) -> list[object]:
+def unpickle_messages(pickled: Iterable[bytes]) -> list[object]:
     """Return the commit messages of tasks."""
     return [pickle.loads(message) for message in pickled]  # noqa: S301 - messages of own tasks
 

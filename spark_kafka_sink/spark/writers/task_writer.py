@@ -158,11 +158,15 @@ class TaskWriter:
         self, batches: Iterable[pa.RecordBatch], min_rows: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
         """Yield the rows in chunks of about `min_rows` rows, or of one larger Arrow batch."""
-        from spark_kafka_sink.spark.rows.rows_from_arrow import FirstRow, gather, read_chunks
+        from spark_kafka_sink.spark.rows.rows_from_arrow import (
+            FirstRow,
+            gather_batches,
+            read_chunks,
+        )
 
         clock = SystemClock()
         first = FirstRow(0, current_task_attempt().partition_id)
-        for batch in gather(batches, min_rows):
+        for batch in gather_batches(batches, min_rows):
             if batch.num_rows:
                 yield from read_chunks(batch, self.roles, clock, first)
                 first = replace(first, row=first.row + batch.num_rows)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_sink.cli.kafka_options import write_options
+from spark_kafka_sink.cli.kafka_options import parse_write_options
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.schema_registry import REGISTRY_ALIASES, REGISTRY_NAMES
 from spark_kafka_sink.config.sink_config import ProducerConfig
@@ -27,7 +27,7 @@ FOREIGN = {
 
 def failure(config: Path | None, *arguments: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        write_options(config, arguments)
+        parse_write_options(config, arguments)
     assert "sentinel" not in str(caught.value)
     return str(caught.value)
 
@@ -38,7 +38,7 @@ def test_command_line_overrides_the_file(tmp_path: Path) -> None:
         "# as Kafka's tools take it\nsecurity.protocol=SASL_SSL\nkafka.sasl.mechanism=PLAIN\n"
         + LOGIN.replace("org.", "sasl.jaas.config=org.").replace(" required", " \\\n  required")
     )
-    options = write_options(file, ["kafka.security.protocol=SSL", "kafka.client.id=a=b"])
+    options = parse_write_options(file, ["kafka.security.protocol=SSL", "kafka.client.id=a=b"])
     assert options == {
         "kafka.security.protocol": "SSL",
         "kafka.sasl.mechanism": "PLAIN",
@@ -48,17 +48,19 @@ def test_command_line_overrides_the_file(tmp_path: Path) -> None:
 
 
 def test_no_arguments_give_no_options() -> None:
-    assert write_options(None, []) == {}
+    assert parse_write_options(None, []) == {}
 
 
 def test_prefix_is_optional() -> None:
-    assert write_options(None, ["security.protocol=SSL"]) == {"kafka.security.protocol": "SSL"}
+    assert parse_write_options(None, ["security.protocol=SSL"]) == {
+        "kafka.security.protocol": "SSL"
+    }
 
 
 def test_serializers_in_a_properties_file_are_ignored(tmp_path: Path) -> None:
     file = tmp_path / "producer.properties"
     file.write_text("key.serializer=a.B\nkafka.value.serializer=a.B\nacks=all\n")
-    assert write_options(file, []) == {"kafka.acks": "all"}
+    assert parse_write_options(file, []) == {"kafka.acks": "all"}
 
 
 def test_registry_in_a_properties_file_is_ignored(
@@ -67,9 +69,9 @@ def test_registry_in_a_properties_file_is_ignored(
     file = tmp_path / "java.config"
     names = sorted(REGISTRY_NAMES | REGISTRY_ALIASES.keys())
     file.write_text("".join(f"{name}=x\n" for name in names) + "acks=all\n")
-    assert write_options(file, []) == {"kafka.acks": "all"}
+    assert parse_write_options(file, []) == {"kafka.acks": "all"}
     assert [record.getMessage().split()[1] for record in caplog.records] == names
-    with_registry = write_options(file, [], allow_sink_options=True)
+    with_registry = parse_write_options(file, [], allow_sink_options=True)
     assert {*names} <= with_registry.keys()
 
 
@@ -80,7 +82,7 @@ def test_options_of_other_programs_in_a_file(
     file = tmp_path / "client.properties"
     file.write_text(f"{name}={FOREIGN[name]}\nbootstrap.servers=h:1\n")
     for allow_sink_options in (False, True):
-        options = write_options(file, [], allow_sink_options=allow_sink_options)
+        options = parse_write_options(file, [], allow_sink_options=allow_sink_options)
         assert ProducerConfig.parse(options).bootstrap_servers == ("h:1",)
     assert "no effect" in caplog.text
 
@@ -95,7 +97,7 @@ def test_typo_in_a_file(tmp_path: Path) -> None:
 def test_byte_order_mark(tmp_path: Path, encoding: str) -> None:
     file = tmp_path / "client.properties"
     file.write_text("client.id=\u00e9\n", encoding=encoding)
-    assert write_options(file, []) == {"kafka.client.id": "\u00e9"}
+    assert parse_write_options(file, []) == {"kafka.client.id": "\u00e9"}
 
 
 @pytest.mark.parametrize("text", ["topic=sentinel", "=sentinel", "kafka.sentinel"])
@@ -130,15 +132,15 @@ def test_name_without_a_value_is_repeated_if_harmless(name: str) -> None:
 )
 def test_unknown_name_is_shown_as_typed(argument: str, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        write_options(None, [argument], allow_sink_options=True)
+        parse_write_options(None, [argument], allow_sink_options=True)
     assert str(caught.value) == says
 
 
 def test_unrelated_name_is_accepted_as_in_a_write() -> None:
-    assert write_options(None, ["foo=1"], allow_sink_options=True) == {"foo": "1"}
+    assert parse_write_options(None, ["foo=1"], allow_sink_options=True) == {"foo": "1"}
     assert "unknown option foo. It is not a Kafka producer option." in failure(None, "foo=1")
 
 
 def test_topic_setting_is_accepted() -> None:
     name = "topic.config.retention.ms"
-    assert write_options(None, [f"{name}=1"], allow_sink_options=True) == {name: "1"}
+    assert parse_write_options(None, [f"{name}=1"], allow_sink_options=True) == {name: "1"}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_kafka_sink.config.security.sasl import resolve
+from spark_kafka_sink.config.security.sasl import resolve_references
 from spark_kafka_sink.config.security.security_config import Mechanism, SecurityProtocol
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from tools.docs.pages import DOCS
@@ -41,4 +41,4 @@ def test_each_mechanism_has_a_recipe() -> None:
     }
     logins = [config.sasl for config in configs if config.sasl is not None]
     assert {sasl.mechanism for sasl in logins} == set(Mechanism)
-    assert all(resolve(sasl) == sasl.login for sasl in logins)
+    assert all(resolve_references(sasl) == sasl.login for sasl in logins)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.decoder import decode
+from spark_kafka_sink.formats.decoder import decode_payload
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
 from tests.support.protoc import compile_files, message_class
 from tests.unit.formats.protobuf.encoded_messages import part, set_in_base64
@@ -27,7 +27,7 @@ def test_decode_well_known_types_and_unusual_names() -> None:
     message.w.value = ""
     setattr(message, "HasField", 5)  # noqa: B010 - a method for type checkers
     source = configured_schema(part(set_in_base64(TYPES_AND_NAMES)))
-    row = decode(Format.PROTOBUF, source, type(message).SerializeToString(message))
+    row = decode_payload(Format.PROTOBUF, source, type(message).SerializeToString(message))
 
     def value(**kind: Any) -> dict[str, Any]:
         kinds = ("null_value", "number_value", "string_value", "bool_value", "struct_value")

@@ -13,9 +13,9 @@ from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.spark import sql_options, write_plan
 from spark_kafka_sink.spark.sql_options import (
     displayed_secrets,
+    merge_default_options,
     table_schema,
     warn_of_displayed_secrets,
-    write_options,
 )
 
 SECURED = {
@@ -61,7 +61,7 @@ def test_secret_in_table_options_is_rejected(name: str) -> None:
 @pytest.mark.parametrize("reference", ["env:KAFKA_PASSWORD", "file:/run/secrets/kafka"])
 def test_reference_is_kept(reference: str) -> None:
     options = SECURED | {"kafka.sasl.password": reference}
-    assert write_options(table_schema(options), {}) == options
+    assert merge_default_options(table_schema(options), {}) == options
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_reference_is_kept(reference: str) -> None:
 )
 def test_login_with_references_only_is_kept(login: str) -> None:
     options = SECURED | {"kafka.sasl.jaas.config": login}
-    assert write_options(table_schema(options), {}) == options
+    assert merge_default_options(table_schema(options), {}) == options
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_kafka_sink.cli.demo.librdkafka import librdkafka_config
-from spark_kafka_sink.cli.demo.run import DemoOptions, check_options
+from spark_kafka_sink.cli.demo.run import DemoOptions, check_demo_options
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.sink_config import ProducerConfig
 
@@ -127,9 +127,9 @@ def test_options_unsupported_by_librdkafka(options: dict[str, str], says: str) -
 
 def test_options_are_validated_before_anything_starts() -> None:
     with pytest.raises(ConfigError, match="lingerms"):
-        check_options(DemoOptions(kafka={"kafka.lingerms": "1"}))
+        check_demo_options(DemoOptions(kafka={"kafka.lingerms": "1"}))
     secured = {"kafka.security.protocol": "SSL"}
     with pytest.raises(ConfigError, match="--bootstrap-servers"):
-        check_options(DemoOptions(kafka=secured))
-    assert check_options(DemoOptions(kafka=secured, bootstrap_servers="b:1")).tls is not None
+        check_demo_options(DemoOptions(kafka=secured))
+    assert check_demo_options(DemoOptions(kafka=secured, bootstrap_servers="b:1")).tls is not None
     assert "secret" not in repr(DemoOptions(kafka={"kafka.sasl.password": "secret"}))

@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.sasl import resolve
+from spark_kafka_sink.config.security.sasl import resolve_references
 from spark_kafka_sink.config.security.security_config import (
     ClientCredentialsLogin,
     JaasLogin,
@@ -263,7 +263,7 @@ def test_unsupported_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
     options = ISSUER | {"sasl.jaas.config": "env:JAAS", "https.ca.pem": "env:CA"}
     config = parse(options)
     monkeypatch.setenv("JAAS", f'{MODULE} clientId="me" clientSecret="sentinel";')
-    resolved = resolve(config)
+    resolved = resolve_references(config)
     assert isinstance(resolved, ClientCredentialsLogin)
     assert resolved.client_secret.reveal() == "sentinel"
     assert resolved.tls is not None

@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.security.sasl import resolve
+from spark_kafka_sink.config.security.sasl import resolve_references
 from spark_kafka_sink.config.security.security_config import (
     JaasLogin,
     KerberosLogin,
@@ -52,7 +52,7 @@ def parse(mechanism: str, jaas: str = "", **options: str) -> SaslConfig:
 
 
 def login(mechanism: str, jaas: str = "", **options: str) -> Login:
-    return resolve(parse(mechanism, jaas, **options))
+    return resolve_references(parse(mechanism, jaas, **options))
 
 
 def failure(mechanism: str, jaas: str = "", **options: str) -> str:
@@ -313,9 +313,9 @@ def test_jaas_config_in_a_file_is_passed_as_path_and_read_at_login(tmp_path: Pat
     config = parse("SCRAM-SHA-256", f"file:{file}")
     assert isinstance(config.login, JaasLogin)
     assert b"sentinel" not in pickle.dumps(config)
-    first = resolve(pickle.loads(pickle.dumps(config)))
+    first = resolve_references(pickle.loads(pickle.dumps(config)))
     file.write_text(f'{SCRAM} username="bob" password="other";')
-    second = resolve(config)
+    second = resolve_references(config)
     assert isinstance(first, PasswordLogin)
     assert isinstance(second, PasswordLogin)
     assert (first.password.reveal(), second.password.reveal()) == ("sentinel", "other")
@@ -326,9 +326,9 @@ def test_jaas_config_that_exists_only_on_executors_is_not_resolved(
 ) -> None:
     config = parse("PLAIN", "env:ONLY_THERE")
     with pytest.raises(ConfigError, match="ONLY_THERE"):
-        resolve(config)
+        resolve_references(config)
     monkeypatch.setenv("ONLY_THERE", f"{PLAIN} {USER};")
-    assert isinstance(resolve(config), PasswordLogin)
+    assert isinstance(resolve_references(config), PasswordLogin)
 
 
 def test_jaas_config_in_a_file_is_checked_if_the_driver_has_it(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.decoder import decode
+from spark_kafka_sink.formats.decoder import decode_payload
 from spark_kafka_sink.formats.protobuf.protobuf_compiler import compile_descriptor_set
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
@@ -50,7 +50,7 @@ def test_proto_file_with_imports_in_folders_above(tmp_path: Path, scheme: str) -
     assert source is not None
     assert source.name == "shop.v1.Order"
     encoded, errors = encode(source.text, pa.array([ORDER]), "shop.v1.Order")
-    decoded = decode(Format.PROTOBUF, source, encoded[0])
+    decoded = decode_payload(Format.PROTOBUF, source, encoded[0])
     assert not errors
     assert decoded == {**ORDER, "price": {**ORDER["price"], "nanos": 0}}
 

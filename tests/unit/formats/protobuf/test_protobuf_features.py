@@ -9,7 +9,7 @@ from google.protobuf import descriptor_pb2, json_format
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.decoder import decode
+from spark_kafka_sink.formats.decoder import decode_payload
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
 from tests.support.protoc import compile_files, message_class
 from tests.unit.formats.protobuf.encoded_messages import (
@@ -96,7 +96,7 @@ def test_features_and_groups_are_encoded_like_google(text: str, row: dict[str, A
     expected = json_format.ParseDict(value, cls())
     assert encoded == [expected.SerializeToString(deterministic=True)]
     assert cls.FromString(encoded[0]).IsInitialized()
-    assert decode(Format.PROTOBUF, configured_schema(part(schema, "p.E")), encoded[0])
+    assert decode_payload(Format.PROTOBUF, configured_schema(part(schema, "p.E")), encoded[0])
 
 
 def test_legacy_required_field() -> None:

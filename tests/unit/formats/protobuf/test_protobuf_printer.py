@@ -10,7 +10,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.decoder import decode
+from spark_kafka_sink.formats.decoder import decode_payload
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
 from spark_kafka_sink.formats.protobuf.protobuf_wire import sized_field
@@ -288,7 +288,9 @@ def test_defaults_of_the_whole_range(kind: str) -> None:
     assert not re.search(r"\de\+", printed)  # Wire's parser in registries rejects it.
     data = base64.b64encode(sized_field(1, file)).decode()
     # A record without fields: both numbers are absent.
-    assert decode(Format.PROTOBUF, UnregisteredSchema(data, "M.N", "M.N"), b"")["f1"] is None
+    assert (
+        decode_payload(Format.PROTOBUF, UnregisteredSchema(data, "M.N", "M.N"), b"")["f1"] is None
+    )
 
 
 @pytest.mark.parametrize(

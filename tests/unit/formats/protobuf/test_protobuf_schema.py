@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.decoder import decode
+from spark_kafka_sink.formats.decoder import decode_payload
 from spark_kafka_sink.formats.protobuf.protobuf_compiler import compile_descriptor_set
 from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
-from spark_kafka_sink.formats.protobuf.protobuf_wire import number_field, sized_field
+from spark_kafka_sink.formats.protobuf.protobuf_wire import sized_field, varint_field
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
 from tests.support.protoc import compile_files
 from tests.unit.formats.protobuf.encoded_messages import (
@@ -71,7 +71,7 @@ def test_descriptors_of_a_registry_with_relative_names_and_without_kinds() -> No
     source = configured_schema(part(schema))
     assert source is not None
     assert source.message == "a.b.E"
-    assert decode(Format.PROTOBUF, source, encoded[0]) == row
+    assert decode_payload(Format.PROTOBUF, source, encoded[0]) == row
 
 
 def test_indexes_do_not_count_messages_that_fields_declare() -> None:
@@ -103,7 +103,7 @@ def test_damaged_descriptors_are_config_errors(data: st.DataObject) -> None:
 @pytest.mark.parametrize("field", [1, 2, 3, 4, 5, 12])
 def test_number_in_the_place_of_a_text_is_a_config_error(field: int) -> None:
     """It is also no length: 2^40 zeros would not fit into the memory."""
-    file = sized_field(1, b"m.proto") + number_field(field, 1 << 40)
+    file = sized_field(1, b"m.proto") + varint_field(field, 1 << 40)
     with pytest.raises(ConfigError, match="Protobuf"):
         configured_schema(part(base64.b64encode(sized_field(1, file)).decode()))
 

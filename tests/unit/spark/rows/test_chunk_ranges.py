@@ -12,7 +12,11 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.producer.rows import MAX_CHUNK_BYTES
 from spark_kafka_sink.spark.rows.chunk_ranges import MAX_CHUNK_ROWS, chunk_ranges
-from spark_kafka_sink.spark.rows.rows_from_arrow import MAX_GATHERED_BYTES, gather, read_chunks
+from spark_kafka_sink.spark.rows.rows_from_arrow import (
+    MAX_GATHERED_BYTES,
+    gather_batches,
+    read_chunks,
+)
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -123,7 +127,7 @@ def test_small_arrow_batches_are_combined(size: int, expected: list[int]) -> Non
     whole = pa.RecordBatch.from_pydict({"value": values, "more": values})
     cuts = [(0, 3), (3, 5), (5, 9), (9, 10)]
     batches = [whole.slice(start, stop - start) for start, stop in cuts]
-    gathered = list(gather(batches, lambda: size))
+    gathered = list(gather_batches(batches, lambda: size))
     assert [batch.num_rows for batch in gathered] == expected
     assert pa.Table.from_batches(gathered).equals(pa.Table.from_batches([whole]))
 
@@ -131,18 +135,18 @@ def test_small_arrow_batches_are_combined(size: int, expected: list[int]) -> Non
 def test_large_arrow_batches_are_separate() -> None:
     batch = pa.RecordBatch.from_arrays([huge(3, MAX_GATHERED_BYTES)], ["value"])
     batches = [batch.slice(row, 1) for row in range(3)]
-    assert [combined.num_rows for combined in gather(batches, lambda: 100)] == [1, 1, 1]
+    assert [combined.num_rows for combined in gather_batches(batches, lambda: 100)] == [1, 1, 1]
 
 
 def test_empty_arrow_batches_are_combined() -> None:
     empty = pa.RecordBatch.from_pydict({"value": pa.array([], pa.string())})
-    assert sum(batch.num_rows for batch in gather([empty, empty], lambda: 100)) == 0
+    assert sum(batch.num_rows for batch in gather_batches([empty, empty], lambda: 100)) == 0
 
 
 def test_large_arrow_batch_is_not_copied_for_a_small_one_before_it() -> None:
     small = pa.RecordBatch.from_arrays([huge(1, 10)], ["value"])
     large = pa.RecordBatch.from_arrays([huge(3, MAX_GATHERED_BYTES)], ["value"])
-    gathered = list(gather([small, small, large, small], lambda: 100))
+    gathered = list(gather_batches([small, small, large, small], lambda: 100))
     assert [batch.num_rows for batch in gathered] == [2, 3, 1]
     assert gathered[1] is large
 
@@ -157,7 +161,7 @@ def test_batches_are_combined_while_another_of_the_last_size_fits() -> None:
             read.append(number)
             yield batch
 
-    sizes = [(combined.num_rows, len(read)) for combined in gather(source(), lambda: 100)]
+    sizes = [(combined.num_rows, len(read)) for combined in gather_batches(source(), lambda: 100)]
     assert sizes == [(4, 4), (2, 6)], "the fourth is not held until the fifth is there"
 
 
@@ -170,7 +174,9 @@ def test_slow_batch_is_not_delayed() -> None:
             now[0] += seconds
             yield batch
 
-    sizes = [combined.num_rows for combined in gather(source(), lambda: 16_384, lambda: now[0])]
+    sizes = [
+        combined.num_rows for combined in gather_batches(source(), lambda: 16_384, lambda: now[0])
+    ]
     assert sizes == [1_500, 500, 1_000]
 
 
