@@ -18,6 +18,7 @@ from spark_kafka_sink.formats.avro.avro_schema import AvroSchema, without_commen
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema, derive_schema
 
 _JSON_SCHEMA: Final = "A JSON Schema of a record is a JSON object with type object."
+_UTF16_MARKS: Final = (BOM_UTF16_LE, BOM_UTF16_BE)
 _PLACE: Final = "The file must be on the driver, or at a URI that pyarrow.fs supports."
 
 
@@ -113,8 +114,11 @@ def _read_file(part: PartFormat) -> bytes:
             content = file.read()
     except (OSError, ValueError, pa.ArrowException) as error:
         raise _unreadable_error(part, type(error).__name__, _PLACE) from None
-    if content[:2] in (BOM_UTF16_LE, BOM_UTF16_BE):  # as PowerShell writes text
-        return content.decode("utf-16", "replace").encode()
+    encoding = json.detect_encoding(content)
+    # Protobuf needs a mark, such as PowerShell writes: the bytes can be a descriptor.
+    is_text = part.format.payload is not Format.PROTOBUF or content.startswith(_UTF16_MARKS)
+    if is_text and encoding.startswith(("utf-16", "utf-32")):
+        return content.decode(encoding, "replace").encode()
     return content
 
 

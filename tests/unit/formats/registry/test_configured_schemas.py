@@ -29,6 +29,17 @@ def test_encodings_of_schema_files(
     assert source.name == "E"
 
 
+@pytest.mark.parametrize("format_", [Format.AVRO, Format.JSON_CONFLUENT])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+def test_json_without_byte_order_mark(format_: Format, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "schema"
+    text = '{"type": "record", "name": "E", "title": "E", "doc": "Ä", "fields": []}'
+    path.write_text(text, encoding=encoding)
+    source = configured_schema(PartFormat(part="value", format=format_, schema_file=str(path)))
+    assert source is not None
+    assert source.name == "E"
+
+
 def test_schema_file_in_another_encoding(tmp_path: Path) -> None:
     path = tmp_path / "schema"
     path.write_text('{"title": "Ä"}', encoding="latin-1")
