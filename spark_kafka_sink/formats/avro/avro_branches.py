@@ -26,13 +26,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.columns.column_kind import ColumnKind
+from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
-    from spark_kafka_sink.formats.columns.column_type import ColumnType
 
 _EXACT_BITS: Final = {"float": 24, "double": 53}
 """Number of bits of the integers that a floating-point number represents exactly."""

@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_kafka_sink.formats.avro.avro_schema import check_full_name, qualified_name
-from spark_kafka_sink.formats.columns.column_kind import ColumnKind
-from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
+from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType, unsupported_error
 from spark_kafka_sink.formats.columns.name_rules import NameRules
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 

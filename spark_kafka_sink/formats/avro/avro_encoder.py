@@ -29,8 +29,8 @@ from spark_kafka_sink.formats.avro.avro_writers import (
     write_nullable,
     write_record,
 )
-from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 from spark_kafka_sink.formats.columns.column_type import (
+    ColumnKind,
     ColumnType,
     field_path,
     join_reasons,

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from spark_kafka_sink.formats.avro.avro_branches import MAX_WIDE_DIGITS
 from spark_kafka_sink.formats.avro.avro_schema import DAYS, UUID_SIZE, UUID_TEXT
 from spark_kafka_sink.formats.columns.cells import Cells, bytes_of
-from spark_kafka_sink.formats.columns.column_kind import ColumnKind
+from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoding import scalar_writers
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
-    from spark_kafka_sink.formats.columns.column_type import ColumnType
 
 _BITS: Final = {"int": 32, "long": 64}
 _MAX_DIGITS: Final = 38

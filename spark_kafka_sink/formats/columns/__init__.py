@@ -2,8 +2,7 @@
 
 In reading order:
 
-- `column_kind`: the format-independent meaning of a column's type
-- `column_type`: the types of columns at any depth, and their paths
+- `column_type`: the kinds and types of columns at any depth, and their paths
 - `name_rules`: the names that a format allows
 - `encoding_errors`: errors of rows that do not fit a schema
 - `cells`: the entries of a column in a batch

@@ -1,4 +1,4 @@
-"""The types of columns at any depth, and their paths.
+"""The kinds and types of columns at any depth, and their paths.
 
 A path such as `orders[].price` identifies a column: `[]` stands for the items of a list, `.key` and
 `.value` for the keys and values of a map.
@@ -7,16 +7,50 @@ A path such as `orders[].price` identifies a column: `[]` stands for the items o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.common.similar_names import nearest
-from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_SPECIAL_STRUCTS: Final = {
+    b"variant": "Convert the variant with to_json or variant_get.",
+    b"geometry": "Convert it with st_asbinary and st_srid.",
+    b"geography": "Convert it with st_asbinary and st_srid.",
+}
+"""Types that Spark passes on as structs, by a name in the metadata of their fields; with hints."""
+_MAX_REASONS: Final = 5
+"""Number of reasons in an error for a column that fits none of many alternatives."""
+_MAX_DEPTH: Final = 100
+"""Levels of nested columns. The encoders use Python's stack, whose limit is 1,000 frames."""
+
+
+class ColumnKind(Enum):
+    """The format-independent meaning of a column's type."""
+
+    STRUCT = auto()
+    LIST = auto()
+    MAP = auto()
+    NULL = auto()
+    BOOLEAN = auto()
+    INTEGER = auto()
+    FLOAT = auto()
+    DECIMAL = auto()
+    TEXT = auto()
+    BYTES = auto()
+    DATE = auto()
+    TIME = auto()
+    TIMESTAMP = auto()
+    LOCAL_TIMESTAMP = auto()
+    """A timestamp without time zone."""
+    INTERVAL = auto()
+    OTHER = auto()
+
 
 _COLUMN_KINDS: Final[dict[pa.DataType, ColumnKind]] = {
     pa.null(): ColumnKind.NULL,
@@ -30,17 +64,6 @@ _COLUMN_KINDS: Final[dict[pa.DataType, ColumnKind]] = {
     pa.timestamp("us"): ColumnKind.LOCAL_TIMESTAMP,
     pa.duration("us"): ColumnKind.INTERVAL,
 }
-
-_SPECIAL_STRUCTS: Final = {
-    b"variant": "Convert the variant with to_json or variant_get.",
-    b"geometry": "Convert it with st_asbinary and st_srid.",
-    b"geography": "Convert it with st_asbinary and st_srid.",
-}
-"""Types that Spark passes on as structs, by a name in the metadata of their fields; with hints."""
-_MAX_REASONS: Final = 5
-"""Number of reasons in an error for a column that fits none of many alternatives."""
-_MAX_DEPTH: Final = 100
-"""Levels of nested columns. The encoders use Python's stack, whose limit is 1,000 frames."""
 
 
 def field_path(path: str, name: str) -> str:

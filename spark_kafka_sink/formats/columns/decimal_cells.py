@@ -47,6 +47,12 @@ class DecimalCells:
             fitting = DecimalCells(self.cells, self.low * ~bad, self.high * ~bad)
         return fitting if type_.scale == scale else fitting._rescale(scale - type_.scale)
 
+    def whole_decimals(self) -> Any:
+        """Return the unscaled numbers as Arrow decimals without digits after the point."""
+        words = np.ascontiguousarray(np.column_stack((self.low, self.high)))
+        buffers = [None, pa.py_buffer(words.data)]
+        return pa.Array.from_buffers(pa.decimal128(38, 0), len(words), buffers)
+
     def magnitudes(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """Return lower and upper bits of the absolute values, minus 1 for negative numbers."""
         sign = self.high >> 63
@@ -74,9 +80,7 @@ class DecimalCells:
 
     def _rescale(self, digits: int) -> DecimalCells:
         """Return the values multiplied by 10**digits. The results must fit into 128 bits."""
-        words = np.ascontiguousarray(np.column_stack((self.low, self.high)))
-        buffers = [None, pa.py_buffer(words.data)]
-        wide: Any = pa.Array.from_buffers(pa.decimal128(38, 0), len(words), buffers)
-        cells = Cells(wide.cast(pa.decimal128(38, digits)), self.cells.errors, self.cells.rows)
+        wide = self.whole_decimals().cast(pa.decimal128(38, digits))
+        cells = Cells(wide, self.cells.errors, self.cells.rows)
         rescaled = DecimalCells.of(cells)
         return DecimalCells(self.cells, rescaled.low, rescaled.high)

@@ -6,7 +6,7 @@ Digits are looked up four at a time. Text of more than eight bytes is written as
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -114,17 +114,13 @@ def write_decimals(scale: int, cells: Cells, out: RowWriter) -> None:
             fraction = values - whole * np.uint64(10**scale)
             write_last_digits(out, fraction, np.array([scale]), scale)
     else:
-        _write_long_decimals(out, low, high, scale)
+        _write_long_decimals(out, decimals, scale)
 
 
-def _write_long_decimals(out: RowWriter, low: Numbers, high: Numbers, scale: int) -> None:
-    """Append decimals of more than 64 bits, in groups of 18 digits that Arrow's division yields."""
-    words = np.column_stack((low, high))
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(words).data)]
-    integers: Any = pa.Array.from_buffers(pa.decimal128(38, 0), len(low), buffers)
-    digits = pc.cast(integers, pa.string())
-    negative = high < 0
-    write_sign(out, negative)
+def _write_long_decimals(out: RowWriter, decimals: DecimalCells, scale: int) -> None:
+    """Append decimals of more than 64 bits, whose digits Arrow formats."""
+    digits = pc.cast(decimals.whole_decimals(), pa.string())
+    write_sign(out, decimals.high < 0)
     plain = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), max(scale + 1, 1), "0")
     before = pc.utf8_slice_codeunits(plain, 0, -scale) if scale else plain
     out.append_column(before.cast(pa.binary()))

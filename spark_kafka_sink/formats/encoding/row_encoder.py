@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -25,17 +26,17 @@ Cells of structs, lists and maps must not be null. For other null cells, any byt
 """
 
 
+@cache
 def _retain_freed_memory() -> None:
-    """Make glibc retain freed memory at the top of the heap; other allocators ignore this.
+    """Make glibc retain freed memory at the top of the heap, once per process.
+
+    Other allocators ignore this.
 
     When 128 KB there are free, glibc returns them to the system, and their pages must be faulted in
     again for the next batch, which takes a third of the encoding time. Once a larger block has been
     freed, glibc retains up to twice that block's size (``mallopt(3)``, M_TRIM_THRESHOLD).
     """
     np.empty(_RETAINED_BYTES, np.uint8)
-
-
-_retain_freed_memory()
 
 
 def write_valid(write_cells: CellWriter, cells: Cells, out: RowWriter, before: bytes = b"") -> None:
@@ -88,6 +89,9 @@ class RowEncoder:
     prefix: bytes
     is_single: bool = False
     """True to encode the only field of the structs instead of the structs."""
+
+    def __post_init__(self) -> None:
+        _retain_freed_memory()
 
     def encode(self, values: pa.StructArray, errors: EncodingErrors) -> pa.BinaryArray:
         """Return n rows, which are the bytes after the prefix, or null for a null value.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.formats.columns.column_kind import ColumnKind
-from spark_kafka_sink.formats.columns.column_type import ColumnType
+from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 from spark_kafka_sink.formats.json.json_encoder import check_column
 

@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 
 from spark_kafka_sink.common.time_zones import check_zone, utc_offsets
 from spark_kafka_sink.formats.columns.cells import bytes_of
-from spark_kafka_sink.formats.columns.column_kind import ColumnKind
-from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
+from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType, unsupported_error
 from spark_kafka_sink.formats.encoding import time_text
 from spark_kafka_sink.formats.encoding.float_text import write_floats
 from spark_kafka_sink.formats.encoding.number_text import write_decimals, write_integers

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.columns.column_kind import ColumnKind
-from spark_kafka_sink.formats.columns.column_type import ColumnType, not_declared_error
+from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType, not_declared_error
 from spark_kafka_sink.formats.json.json_checks import AllOf, ChildCheck, NeverCheck
 
 if TYPE_CHECKING:

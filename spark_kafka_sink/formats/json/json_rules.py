@@ -15,8 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.formats.columns.column_kind import ColumnKind
-from spark_kafka_sink.formats.columns.column_type import field_path, join_reasons, missing_hint
+from spark_kafka_sink.formats.columns.column_type import (
+    ColumnKind,
+    ColumnType,
+    field_path,
+    join_reasons,
+    missing_hint,
+)
 from spark_kafka_sink.formats.json.json_checks import (
     AllowedValuesCheck,
     AnyOf,
@@ -41,7 +46,6 @@ from spark_kafka_sink.formats.json.json_matching import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.formats.columns.column_type import ColumnType
     from spark_kafka_sink.formats.encoder_spec import Check
     from spark_kafka_sink.formats.json.json_matching import MatchContext, Rule, Validator
 

@@ -7,8 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.columns.column_kind import ColumnKind
-from spark_kafka_sink.formats.columns.column_type import ColumnType, unsupported_error
+from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType, unsupported_error
 from spark_kafka_sink.formats.columns.name_rules import NameRules
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor

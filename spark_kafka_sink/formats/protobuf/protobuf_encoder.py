@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
-from spark_kafka_sink.formats.columns.column_kind import ColumnKind
 from spark_kafka_sink.formats.columns.column_type import (
+    ColumnKind,
     ColumnType,
     field_path,
     not_declared_error,

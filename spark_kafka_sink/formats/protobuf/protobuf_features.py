@@ -6,6 +6,7 @@ Source: Protocol Buffers, "Feature Settings for Editions".
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -17,13 +18,6 @@ from spark_kafka_sink.formats.protobuf.protobuf_wire import read_messages, read_
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.protobuf.protobuf_wire import Parsed
 
-_NAMES: Final = {
-    1: "field_presence",
-    2: "enum_type",
-    3: "repeated_field_encoding",
-    5: "message_encoding",
-}
-"""Features by number in ``FeatureSet``."""
 _WITHOUT_EFFECT: Final = frozenset({4, 6, 7, 8})
 """Features that do not affect the encoding: UTF-8 validation, JSON, names, visibility."""
 _FIRST_EXTENSION: Final = 1000
@@ -58,6 +52,15 @@ class MessageEncoding(IntEnum):
 
     LENGTH_PREFIXED = 1
     DELIMITED = 2
+
+
+_FEATURES: Final[dict[int, tuple[str, str, type[IntEnum]]]] = {
+    1: ("field_presence", "presence", Presence),
+    2: ("enum_type", "enum_type", EnumType),
+    3: ("repeated_field_encoding", "repeated", RepeatedEncoding),
+    5: ("message_encoding", "message", MessageEncoding),
+}
+"""Features by number in ``FeatureSet``: the name there, and the field of `Features`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,20 +114,13 @@ class Features:
     def _with_feature(self, number: int, value: Any) -> Features:
         if number >= _FIRST_EXTENSION or number in _WITHOUT_EFFECT:
             return self
-        try:
-            match number:
-                case 1:
-                    return replace(self, presence=Presence(value))
-                case 2:
-                    return replace(self, enum_type=EnumType(value))
-                case 3:
-                    return replace(self, repeated=RepeatedEncoding(value))
-                case 5:
-                    return replace(self, message=MessageEncoding(value))
-        except ValueError:
-            pass
+        name: str | int = number
+        if number in _FEATURES:
+            name, field, kind = _FEATURES[number]
+            with suppress(ValueError):
+                changes: dict[str, Any] = {field: kind(value)}
+                return replace(self, **changes)
         raise ConfigError(
-            f"the Protobuf schema sets the feature {_NAMES.get(number, number)} to the unsupported "
-            f"value {value!r}",
+            f"the Protobuf schema sets the feature {name} to the unsupported value {value!r}",
             hint="Remove the feature, or upgrade spark-kafka-sink.",
         )
