@@ -142,12 +142,12 @@ class _Authorizer:
         failed = request_shapes.failed_items(api, request, rejection.code) or {
             "error_code": rejection.code
         }
-        about = {"error_message": rejection.message, REASON: self._reason(denied)}
+        about = {"error_message": rejection.message, REASON: self._denial_reason(denied)}
         return {**failed, **about, **_NOTHING.get(api, {})}
 
     def _handle_allowed_partitions(self) -> HandlerResult:
         context, operation = self._context, OF_PARTITIONS[self._api]
-        shape = _rejecting(self._api)
+        shape = _shape_of_rejection(self._api)
 
         def is_denied(item: Any, _: object) -> bool:
             name = self._context.topic_name(item)
@@ -199,9 +199,9 @@ class _Authorizer:
         error, message_of_type = _REJECTIONS[ResourceType.TOPIC if is_new else denied.type]
         message = _MESSAGES.get(self._api, message_of_type)
         failed = shape.item_response(item, error)
-        return {**failed, "error_message": message, REASON: self._reason(denied)}
+        return {**failed, "error_message": message, REASON: self._denial_reason(denied)}
 
-    def _reason(self, denied: RequiredOperation) -> str:
+    def _denial_reason(self, denied: RequiredOperation) -> str:
         """Return the reason for a denied request, for the broker's log."""
         return str(Denial(user=self._context.user, **denied._asdict()))
 
@@ -215,7 +215,7 @@ class _Authorizer:
         return result if isinstance(result, NoFields) else change(result)
 
 
-def _rejecting(api: int) -> PartitionShape:
+def _shape_of_rejection(api: int) -> PartitionShape:
     shape = request_shapes.BY_PARTITION[api]
     fields = _OF_PARTITIONS.get(api)
     return shape if fields is None else replace(shape, failed={**shape.failed, **fields})

@@ -50,8 +50,8 @@ class BrokerRuntime:
 
     def __init__(self, config: BrokerConfig, faults: Faults, security: ServerSecurity) -> None:
         self._pid = os.getpid()
-        listeners = _listen(config)
-        self.nodes = _nodes(config, listeners)
+        listeners = _open_listeners(config)
+        self.nodes = _listening_nodes(config, listeners)
         bound = {node.id: node.bound for node in self.nodes}
         self._sockets = SocketServer(listeners, bound, security)
         self._requests: RequestThread | None = None
@@ -138,7 +138,7 @@ class BrokerRuntime:
         self.cluster.close()
 
 
-def _listen(config: BrokerConfig) -> dict[int, socket.socket]:
+def _open_listeners(config: BrokerConfig) -> dict[int, socket.socket]:
     """Return a listening socket for each node, by node id."""
     listeners: dict[int, socket.socket] = {}
     try:
@@ -159,7 +159,9 @@ def _listen(config: BrokerConfig) -> dict[int, socket.socket]:
     return listeners
 
 
-def _nodes(config: BrokerConfig, listeners: dict[int, socket.socket]) -> tuple[BrokerNode, ...]:
+def _listening_nodes(
+    config: BrokerConfig, listeners: dict[int, socket.socket]
+) -> tuple[BrokerNode, ...]:
     ports = {node: listener.getsockname()[1] for node, listener in listeners.items()}
     addresses = config.advertised(ports)
     return tuple(

@@ -200,7 +200,9 @@ class EmbeddedBroker(SecurityControls):
         Raises:
             UnknownTopicError: the topic does not exist.
         """
-        return self.run(lambda cluster: [p.log.end_offset for p in _partitions(cluster, topic)])
+        return self.run(
+            lambda cluster: [p.log.end_offset for p in _find_partitions(cluster, topic)]
+        )
 
     @overload
     def records(self, *topics: str) -> ConsumerRecords: ...
@@ -224,7 +226,7 @@ class EmbeddedBroker(SecurityControls):
             ConfigError: an option is invalid, a schema is unknown, or a record cannot be decoded.
             SchemaRegistryError: a schema cannot be read from the registry.
         """
-        records = self._records(topics)
+        records = self._committed_records(topics)
         if options is None:
             return records
         from spark_kafka_sink.config.sink_config import SinkConfig
@@ -232,11 +234,11 @@ class EmbeddedBroker(SecurityControls):
 
         return decode_records(records, SinkConfig.parse(options))
 
-    def _records(self, topics: Iterable[str]) -> ConsumerRecords:
+    def _committed_records(self, topics: Iterable[str]) -> ConsumerRecords:
         return ConsumerRecords(
             record
             for topic in topics
-            for partition, log in enumerate(self.run(partial(_logs, topic=topic)))
+            for partition, log in enumerate(self.run(partial(_read_logs, topic=topic)))
             for record in read_committed(topic, partition, log.batches, log.last_stable_offset)
             if record.offset >= log.start_offset
         )
@@ -295,7 +297,7 @@ class EmbeddedBroker(SecurityControls):
             UnknownTopicError: the partition does not exist.
             KafkaProdError: the node is not active.
         """
-        self.run(lambda c: c.elections.move(_partition(c, topic, partition), node))
+        self.run(lambda c: c.elections.move(_find_partition(c, topic, partition), node))
 
     def elect_preferred_leaders(self) -> None:
         """Make the first replica of each partition its leader if the replica is in sync."""
@@ -311,10 +313,10 @@ class EmbeddedBroker(SecurityControls):
         Raises:
             UnknownTopicError: the partition does not exist.
         """
-        return self.run(lambda cluster: _state(_partition(cluster, topic, partition)))
+        return self.run(lambda cluster: _snapshot(_find_partition(cluster, topic, partition)))
 
 
-def _partitions(cluster: Cluster, topic: str) -> list[Partition]:
+def _find_partitions(cluster: Cluster, topic: str) -> list[Partition]:
     match = cluster.topics.named(topic)
     if match is None:
         names = sorted(known.name for known in cluster.topics.all())
@@ -334,7 +336,7 @@ class _Log(NamedTuple):
     last_stable_offset: int
 
 
-def _logs(cluster: Cluster, topic: str) -> list[_Log]:
+def _read_logs(cluster: Cluster, topic: str) -> list[_Log]:
     """Return the log of each partition."""
     return [
         _Log(
@@ -342,11 +344,11 @@ def _logs(cluster: Cluster, topic: str) -> list[_Log]:
             partition.log.start_offset,
             partition.last_stable_offset,
         )
-        for partition in _partitions(cluster, topic)
+        for partition in _find_partitions(cluster, topic)
     ]
 
 
-def _partition(cluster: Cluster, topic: str, index: int) -> Partition:
+def _find_partition(cluster: Cluster, topic: str, index: int) -> Partition:
     partition = cluster.topics.partition(topic, index)
     if partition is None:
         raise UnknownTopicError(
@@ -355,7 +357,7 @@ def _partition(cluster: Cluster, topic: str, index: int) -> Partition:
     return partition
 
 
-def _state(partition: Partition) -> PartitionSnapshot:
+def _snapshot(partition: Partition) -> PartitionSnapshot:
     return PartitionSnapshot(
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,

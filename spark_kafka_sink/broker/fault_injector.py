@@ -69,26 +69,26 @@ class FaultInjector:
         triggered = self._faults.triggered_by(request)
         delay_ms = sum(fault.value for fault in triggered if fault.effect is FaultEffect.DELAY)
         if not delay_ms:
-            self._apply(channel, context, triggered)
+            self._apply_faults(channel, context, triggered)
             return
         self._cluster.purgatory.add(
             DelayedOperation(
                 deadline=self._cluster.clock.monotonic() + delay_ms / 1000,
-                on_complete=lambda: self._resume(channel, context, triggered),
+                on_complete=lambda: self._apply_after_delay(channel, context, triggered),
                 is_abandoned=context.is_closed,
             )
         )
 
-    def _resume(
+    def _apply_after_delay(
         self, channel: ResponseChannel, context: RequestContext, triggered: list[Fault]
     ) -> None:
         try:
-            self._apply(channel, context, triggered)
+            self._apply_faults(channel, context, triggered)
         except Exception as error:  # noqa: BLE001 - other clients must not be affected
             channel.fail(error)
         channel.resume()
 
-    def _apply(
+    def _apply_faults(
         self, channel: ResponseChannel, context: RequestContext, triggered: list[Fault]
     ) -> None:
         effects = {fault.effect for fault in triggered}
@@ -103,10 +103,10 @@ class FaultInjector:
             if fault.effect is FaultEffect.CUT:
                 channel.cut = fault.value
             elif fault.effect is FaultEffect.THROTTLE:
-                channel.response_transforms.append(_throttled(fault.value))
+                channel.response_transforms.append(_throttle_transform(fault.value))
         errors = [fault for fault in triggered if fault.effect is FaultEffect.ERROR]
         if errors:
-            self._fail(channel, context, errors[0])
+            self._fail_request(channel, context, errors[0])
         else:
             channel.handle(context)
 
@@ -125,22 +125,22 @@ class FaultInjector:
             case FaultEffect.CLOCK:
                 cluster.clock.jump(fault.value)
             case FaultEffect.MOVE:
-                for partition in self._affected(fault, context):
-                    self._move(partition, fault.value)
+                for partition in self._affected_partitions(fault, context):
+                    self._move_leader(partition, fault.value)
             case FaultEffect.FORGET:
-                for partition in self._affected(fault, context):
+                for partition in self._affected_partitions(fault, context):
                     partition.forget_producers()
             case _:
                 pass
 
-    def _move(self, partition: Partition, node: int) -> None:
+    def _move_leader(self, partition: Partition, node: int) -> None:
         active = self._cluster.node_control.active()
         candidates = [node_id for node_id in (*partition.replicas, *active) if node_id in active]
         leader = node or next((node_id for node_id in candidates if node_id != partition.leader), 0)
         if leader:
             self._cluster.elections.move(partition, leader)
 
-    def _affected(self, fault: Fault, context: RequestContext) -> list[Partition]:
+    def _affected_partitions(self, fault: Fault, context: RequestContext) -> list[Partition]:
         affected = []
         for named in _partitions_of(context):
             topic = self._cluster.topics.named(named.topic)
@@ -152,8 +152,10 @@ class FaultInjector:
                 ]
         return affected
 
-    def _fail(self, channel: ResponseChannel, context: RequestContext, fault: Fault) -> None:
-        error = _code(fault.value)
+    def _fail_request(
+        self, channel: ResponseChannel, context: RequestContext, fault: Fault
+    ) -> None:
+        error = _error_code(fault.value)
         api = context.api
         request = context.request
         shape = request_shapes.BY_PARTITION.get(api)
@@ -176,7 +178,7 @@ class FaultInjector:
             )
 
         remaining, failed_request = request_shapes.split_request(shape, context.request, is_failed)
-        add = request_shapes.failed_adder(shape, failed_request, _code(fault.value))
+        add = request_shapes.failed_adder(shape, failed_request, _error_code(fault.value))
         if not getattr(remaining, shape.topics):
             channel.send(add({shape.response_topics: []}))
             return
@@ -184,7 +186,7 @@ class FaultInjector:
         channel.handle(context._replace(request=remaining))
 
 
-def _code(number: int) -> ErrorCode:
+def _error_code(number: int) -> ErrorCode:
     try:
         return ErrorCode(number)
     except ValueError:  # Codes that are missing from ErrorCode are sent as numbers.
@@ -227,5 +229,5 @@ def _partitions_of(context: RequestContext) -> tuple[RequestPartition, ...]:
     )
 
 
-def _throttled(milliseconds: int) -> Callable[[FieldValues], FieldValues]:
+def _throttle_transform(milliseconds: int) -> Callable[[FieldValues], FieldValues]:
     return lambda values: {**values, "throttle_time": timedelta(milliseconds=milliseconds)}

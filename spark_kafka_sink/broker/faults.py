@@ -177,12 +177,18 @@ def parse_fault(text: str) -> Fault:
         ConfigError: the text is not a valid fault.
     """
     name, *words = text.split(":")
-    fields: dict[str, Any] = {"api": _api(name, text)}
+    fields: dict[str, Any] = {"api": _parse_api(name, text)}
     for word in words:
         key, _, value = word.partition("=")
-        fields |= _condition(key, value, text) if key in _CONDITIONS else _effect(key, value, text)
+        fields |= (
+            _parse_condition(key, value, text)
+            if key in _CONDITIONS
+            else _parse_effect(key, value, text)
+        )
     if "effect" not in fields:
-        raise _invalid(text, f"it specifies no effect; the effects are: {', '.join(FaultEffect)}")
+        raise _invalid_fault(
+            text, f"it specifies no effect; the effects are: {', '.join(FaultEffect)}"
+        )
     return Fault(**fields)
 
 
@@ -191,21 +197,21 @@ def _parse_value(parse: Callable[[str], T], value: str, text: str, problem: str)
     try:
         return parse(value)
     except (KeyError, ValueError):
-        raise _invalid(text, problem) from None
+        raise _invalid_fault(text, problem) from None
 
 
-def _api(name: str, text: str) -> ApiKey | None:
+def _parse_api(name: str, text: str) -> ApiKey | None:
     if name == "*":
         return None
     problem = f"{name} is neither an API, such as init_producer_id, nor *"
     return _parse_value(lambda name: ApiKey[name.upper().replace("-", "_")], name, text, problem)
 
 
-def _condition(key: str, value: str, text: str) -> dict[str, Any]:
+def _parse_condition(key: str, value: str, text: str) -> dict[str, Any]:
     return {key: _parse_value(_CONDITIONS[key], value, text, f"{key}={value} is not a number")}
 
 
-def _effect(key: str, value: str, text: str) -> dict[str, Any]:
+def _parse_effect(key: str, value: str, text: str) -> dict[str, Any]:
     known = ", ".join([*_CONDITIONS, *FaultEffect])
     effect = _parse_value(FaultEffect, key, text, f"{key} is not one of {known}")
     if effect in _WITHOUT_VALUE or (effect in _WITH_OPTIONAL_VALUE and not value):
@@ -223,7 +229,7 @@ def _code_of(value: str) -> int:
     return ErrorCode[value.lower()].value
 
 
-def _invalid(text: str, reason: str) -> ConfigError:
+def _invalid_fault(text: str, reason: str) -> ConfigError:
     return ConfigError(f"the fault '{text}' is invalid: {reason}", hint=f"Example: {_EXAMPLE}")
 
 

@@ -77,7 +77,9 @@ def releases() -> Mapping[str, Mapping[ApiKey, VersionRange]]:
     heading, *lines = (line.split() for line in _TABLE.splitlines())
     return {
         release: {
-            ApiKey[line[0]]: _range(line[column]) for line in lines if line[column] != _NOT_SERVED
+            ApiKey[line[0]]: _parse_range(line[column])
+            for line in lines
+            if line[column] != _NOT_SERVED
         }
         for column, release in enumerate(heading)
         if column
@@ -104,6 +106,6 @@ def has_transaction_version(release: str) -> bool:
     return tuple(map(int, release.split("."))) >= _TRANSACTIONS_V2
 
 
-def _range(text: str) -> VersionRange:
+def _parse_range(text: str) -> VersionRange:
     lowest, highest = text.split("-")
     return VersionRange(int(lowest), int(highest))

@@ -61,14 +61,14 @@ class DelayedOperationPurgatory:
         for key in operation.keys:
             self._keyed.setdefault(key, {})[operation] = None
         if len(self._by_deadline) >= self._purge_at:
-            self._purge()
+            self._drop_abandoned()
         heapq.heappush(self._by_deadline, (operation.deadline, next(self._numbers), operation))
 
-    def _purge(self) -> None:
+    def _drop_abandoned(self) -> None:
         """Drop abandoned operations to release their memory."""
         for _, _, operation in self._by_deadline:
             if not operation.is_done and operation.is_abandoned():
-                self._end(operation)
+                self._remove_operation(operation)
         self._by_deadline = [entry for entry in self._by_deadline if not entry[2].is_done]
         heapq.heapify(self._by_deadline)
         self._purge_at = max(_PURGE_FROM, 2 * len(self._by_deadline))
@@ -87,13 +87,13 @@ class DelayedOperationPurgatory:
         """Complete operations that are ready or past their deadline. Drop abandoned operations."""
         for operation in self._take_changed():
             if not operation.is_done and operation.is_abandoned():
-                self._end(operation)
+                self._remove_operation(operation)
             elif not operation.is_done and operation.try_complete():
-                self._end(operation)
+                self._remove_operation(operation)
                 operation.on_complete()
         while (due := self.next_deadline()) is not None and due <= now:
             operation = heapq.heappop(self._by_deadline)[2]
-            self._end(operation)
+            self._remove_operation(operation)
             if not operation.is_abandoned():
                 operation.on_complete()
 
@@ -103,7 +103,7 @@ class DelayedOperationPurgatory:
         waiting = (operation for key in keys for operation in self._keyed.get(key, ()))
         return list(dict.fromkeys(waiting))
 
-    def _end(self, operation: DelayedOperation) -> None:
+    def _remove_operation(self, operation: DelayedOperation) -> None:
         operation.is_done = True
         for key in operation.keys:
             waiting = self._keyed.get(key, {})

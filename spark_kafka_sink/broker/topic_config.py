@@ -339,9 +339,9 @@ def start_configs(
         "transactional.id.expiration.ms": config.transactional_id_expiration_ms,
     }
     own = {name: (str(value), ConfigType.INT) for name, value in numbers.items()} | {
-        "advertised.listeners": (_listener(config, advertised), ConfigType.LIST),
+        "advertised.listeners": (_listener_text(config, advertised), ConfigType.LIST),
         "auto.create.topics.enable": (str(config.auto_create_topics).lower(), ConfigType.BOOLEAN),
-        "listeners": (_listener(config, listener), ConfigType.LIST),
+        "listeners": (_listener_text(config, listener), ConfigType.LIST),
         "log.dirs": (config.data_dir or "", ConfigType.LIST),
         "log.retention.check.interval.ms": (str(config.retention_check_ms), ConfigType.LONG),
         "process.roles": ("broker,controller", ConfigType.LIST),
@@ -360,5 +360,5 @@ def start_configs(
             )
 
 
-def _listener(config: BrokerConfig, address: tuple[str, int]) -> str:
+def _listener_text(config: BrokerConfig, address: tuple[str, int]) -> str:
     return f"{config.protocol}://{address_text(*address)}"

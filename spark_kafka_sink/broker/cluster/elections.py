@@ -54,7 +54,7 @@ class Elections:
             if node not in partition.replicas:
                 continue
             if partition.leader == node:
-                self._elect(partition)
+                self._elect_next_leader(partition)
             if partition.in_sync != [node]:
                 partition.in_sync = [n for n in partition.in_sync if n != node]
             self._purgatory.wake(partition.topic_partition)
@@ -63,7 +63,7 @@ class Elections:
         """Elect leaders for all partitions without a leader."""
         for partition in self._topics.partitions():
             if partition.leader == _NO_LEADER:
-                self._elect(partition)
+                self._elect_next_leader(partition)
                 self._purgatory.wake(partition.topic_partition)
 
     def elect_preferred(self) -> None:
@@ -101,7 +101,7 @@ class Elections:
         partition.replicas = list(replicas)
         partition.in_sync = [node for node in partition.in_sync if node in replicas]
         if partition.leader not in replicas:
-            self._elect(partition)
+            self._elect_next_leader(partition)
         self._purgatory.wake(partition.topic_partition)
 
     def move(self, partition: Partition, node: int) -> None:
@@ -174,7 +174,11 @@ class Elections:
         """Retry failed truncations, and complete the reassignments whose replicas are in sync."""
         for key, partition in list(self._untruncated.items()):
             is_current = self._topics.partition(*key) is partition
-            if not is_current or partition.leader != _NO_LEADER or self._retry(partition):
+            if (
+                not is_current
+                or partition.leader != _NO_LEADER
+                or self._retry_truncation(partition)
+            ):
                 del self._untruncated[key]
         for partition in self.reassigned():
             topic = self._topics.named(partition.topic)
@@ -196,9 +200,9 @@ class Elections:
         del self._reassigned[partition.topic_partition]
         self._topics.store.save(topic)
 
-    def _retry(self, partition: Partition) -> bool:
+    def _retry_truncation(self, partition: Partition) -> bool:
         """Truncate a log to the end of its next leader, and elect that leader. Return success."""
-        node = self._candidate(partition)
+        node = self._next_leader(partition)
         if node == _NO_LEADER:
             return False
         try:
@@ -208,10 +212,10 @@ class Elections:
         self._change_leader(partition, node)
         return True
 
-    def _elect(self, partition: Partition) -> None:
-        self._change_leader(partition, self._candidate(partition))
+    def _elect_next_leader(self, partition: Partition) -> None:
+        self._change_leader(partition, self._next_leader(partition))
 
-    def _candidate(self, partition: Partition) -> int:
+    def _next_leader(self, partition: Partition) -> int:
         """Return the first active in-sync replica, or `_NO_LEADER`."""
         candidates = (
             node
@@ -237,7 +241,7 @@ class Elections:
             is_only = len(partition.replicas) == 1
             end = partition.log.end_offset if is_only else partition.replica_states.ends[node]
             if end < partition.log.end_offset or partition.needs_truncation:
-                self._truncate(partition, end)
+                self._try_to_truncate(partition, end)
         if partition.leader != _NO_LEADER:
             partition.begin_leader_epoch()
         self._purgatory.wake(partition.topic_partition)
@@ -246,7 +250,7 @@ class Elections:
         except OSError as error:
             _LOG.warning("cannot store the leader epoch of %s: %s", partition.topic, error)
 
-    def _truncate(self, partition: Partition, end: int) -> None:
+    def _try_to_truncate(self, partition: Partition, end: int) -> None:
         """Drop the records that the new leader lacks.
 
         If the storage fails, the partition has no leader until `tick` succeeds.

@@ -56,7 +56,7 @@ class ReplicaManager:
             states.record_append(partition.log.end_offset, now)
         if partition.leader < 0 or not self._nodes[partition.leader].fetches:
             return
-        self._copy(partition, now)
+        self._copy_to_followers(partition, now)
         for node in partition.in_sync:
             if node != partition.leader and states.ends[node] < states.seen_end:
                 states.track(node, now)
@@ -65,9 +65,9 @@ class ReplicaManager:
         if before != (states.high_watermark, partition.in_sync):
             self._purgatory.wake(partition.topic_partition)
 
-    def _copy(self, partition: Partition, now: float) -> None:
+    def _copy_to_followers(self, partition: Partition, now: float) -> None:
         states, slowest = partition.replica_states, 0.0
-        for node in self._followers(partition):
+        for node in self._fetching_followers(partition):
             lag = self._nodes[node].lag
             if states.ends[node] < states.seen_end and states.next_step(node) is None:
                 states.record_append(states.seen_end, now)  # Catch up after inactivity.
@@ -75,7 +75,7 @@ class ReplicaManager:
             slowest = max(slowest, lag)
         states.forget_before(now - slowest)
 
-    def _followers(self, partition: Partition) -> list[int]:
+    def _fetching_followers(self, partition: Partition) -> list[int]:
         """Return the ids of the followers that fetch from the leader."""
         others = (node for node in partition.replicas if node != partition.leader)
         return [node for node in others if self._nodes[node].fetches]
@@ -109,7 +109,7 @@ class ReplicaManager:
             step + self._nodes[node].lag
             for partition in self.replicated()
             if partition.leader >= 0 and partition.replica_states.has_lagging_follower
-            for node in self._followers(partition)
+            for node in self._fetching_followers(partition)
             if (step := partition.replica_states.next_step(node)) is not None
         )
         return min(due, default=None)

@@ -66,7 +66,7 @@ class TopicStore:
                 logs.append(UnifiedLog(storage))
             yield logs
         except OSError:
-            _close(logs)
+            _close_logs(logs)
             self._try_to_delete_unfinished(topic)
             raise
         self._try_to_delete_unfinished(topic)
@@ -147,7 +147,7 @@ class TopicStore:
         """
         self._mark_unfinished(topic.name, range(len(topic.partitions)), is_new=False)
         self._journal.put(TOPIC, (topic.name,), None)
-        _close([partition.log for partition in topic.partitions])
+        _close_logs([partition.log for partition in topic.partitions])
         self._try_to_delete_unfinished(topic.name)
 
     def load(self, nodes: Sequence[int], layers: tuple[ConfigLayer, ...]) -> Iterator[Topic]:
@@ -158,12 +158,12 @@ class TopicStore:
             config = TopicConfig(own=value["configs"], broker=layers)
             topic = Topic(name=str(name), id=UUID(value["id"]), config=config, partitions=[])
             for index, known in enumerate(value["partitions"]):
-                topic.partitions.append(self._partition(topic, index, known, nodes))
+                topic.partitions.append(self._load_partition(topic, index, known, nodes))
             topic.is_replicated = any(len(partition.replicas) > 1 for partition in topic.partitions)
             self.save(topic)
             yield topic
 
-    def _partition(
+    def _load_partition(
         self, topic: Topic, index: int, known: Mapping[str, Any], nodes: Sequence[int]
     ) -> Partition:
         replicas = [node for node in known["replicas"] if node in nodes] or [nodes[0]]
@@ -209,7 +209,7 @@ class TopicStore:
             ) from failures[0]
 
 
-def _close(logs: Sequence[UnifiedLog]) -> None:
+def _close_logs(logs: Sequence[UnifiedLog]) -> None:
     """Close logs that are about to be deleted, and ignore errors such as a full disk."""
     for log in logs:
         with contextlib.suppress(OSError):

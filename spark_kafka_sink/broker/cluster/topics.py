@@ -139,11 +139,11 @@ class Topics:
         self.check(new)
         topic = self.draft(new)
         count, topic.partitions = len(topic.partitions), []
-        self._add(topic, new, count)
+        self._create_partitions(topic, new, count)
         self._by_name[topic.name] = self._by_id[topic.id] = topic
         return topic
 
-    def _add(self, topic: Topic, new: TopicSpec, count: int) -> None:
+    def _create_partitions(self, topic: Topic, new: TopicSpec, count: int) -> None:
         """Create partitions of a topic until it has `count`, and store them."""
         indexes = range(len(topic.partitions), count)
         try:
@@ -152,7 +152,7 @@ class Topics:
                 self._forget_offsets(topic.name)
             with self.store.creating(topic.name, indexes, topic.config) as logs:
                 added = [
-                    self._partition(new, *partition)
+                    self._new_partition(new, *partition)
                     for partition in zip(indexes, logs, strict=True)
                 ]
                 self.store.save(replace(topic, partitions=[*topic.partitions, *added]))
@@ -171,7 +171,7 @@ class Topics:
         return Topic(
             name=new.name,
             config=TopicConfig(own=own, broker=self._broker_layers),
-            partitions=[self._partition(new, index, UnifiedLog()) for index in range(count)],
+            partitions=[self._new_partition(new, index, UnifiedLog()) for index in range(count)],
         )
 
     def problem_with_replicas(self, replicas: Sequence[int]) -> str | None:
@@ -199,7 +199,7 @@ class Topics:
         """
         factor = topic.replication_factor
         new = TopicSpec(name=topic.name, replication_factor=factor, assignments=assignments)
-        self._add(topic, new, count)
+        self._create_partitions(topic, new, count)
 
     def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
         """Replace the configs that are set for a topic, with immediate effect.
@@ -222,7 +222,7 @@ class Topics:
         for partition in topic.partitions:
             partition.log.storage.config = config.log
 
-    def _partition(self, new: TopicSpec, index: int, log: UnifiedLog) -> Partition:
+    def _new_partition(self, new: TopicSpec, index: int, log: UnifiedLog) -> Partition:
         default = self._config.replication_factor
         replication_factor = (
             default if new.replication_factor == DEFAULT else new.replication_factor

@@ -142,11 +142,11 @@ class ClassicGroup:
         if error := self._check_join(joining):
             reply({"error_code": error, "member_id": joining.member_id})
         elif joining.member_id in self.members:
-            self._rejoin(self.members[joining.member_id], joining, reply, now)
+            self._rejoin_member(self.members[joining.member_id], joining, reply, now)
         elif former := self.instance(joining.instance_id):
-            self._replace(former, joining, reply, now)
+            self._replace_static_member(former, joining, reply, now)
         elif joining.member_id or not joining.needs_known_id or joining.instance_id is not None:
-            self._admit(joining, reply, now)
+            self._add_member(joining, reply, now)
             self._rebalance(now)
         else:
             self._assign_id(joining, reply, now)
@@ -170,7 +170,7 @@ class ClassicGroup:
         self.pending[member_id] = now + joining.session_timeout
         reply({"error_code": ErrorCode.member_id_required, "member_id": member_id})
 
-    def _admit(self, joining: JoinRequest, reply: Reply, now: float) -> None:
+    def _add_member(self, joining: JoinRequest, reply: Reply, now: float) -> None:
         member_id = joining.member_id or _new_id(joining)
         self.pending.pop(member_id, None)
         self.protocol_type = joining.protocol_type
@@ -178,7 +178,9 @@ class ClassicGroup:
         member.extend_session(now)
         self.members[member_id] = member
 
-    def _rejoin(self, member: GroupMember, joining: JoinRequest, reply: Reply, now: float) -> None:
+    def _rejoin_member(
+        self, member: GroupMember, joining: JoinRequest, reply: Reply, now: float
+    ) -> None:
         same = list(member.joined.protocols.items()) == list(joining.protocols.items())
         leads = member.id == self.leader
         member.joined = joining
@@ -192,7 +194,9 @@ class ClassicGroup:
         else:
             self._rebalance(now)
 
-    def _replace(self, former: GroupMember, joining: JoinRequest, reply: Reply, now: float) -> None:
+    def _replace_static_member(
+        self, former: GroupMember, joining: JoinRequest, reply: Reply, now: float
+    ) -> None:
         """Replace a static member with a client that rejoins with the same instance id."""
         for respond in (former.respond_to_join, former.respond_to_sync):
             respond({"error_code": ErrorCode.fenced_instance_id})
@@ -204,7 +208,7 @@ class ClassicGroup:
         self.unsynced.discard(former.id)
         if leader == former.id:
             self.leader = new.id
-        if self.state is not ClassicGroupState.STABLE or self._vote() != self.protocol:
+        if self.state is not ClassicGroupState.STABLE or self._select_protocol() != self.protocol:
             self._rebalance(now)
         elif joining.may_skip_assignment:
             leads = self.leader == new.id
@@ -240,7 +244,7 @@ class ClassicGroup:
         for member in absent:
             if member.joined.instance_id is None:
                 del self.members[member.id]
-        if self.members and not self._elect():
+        if self.members and not self._choose_leader():
             self.rebalance_deadline = now + self._longest_rebalance()
             return
         self.generation += 1
@@ -248,9 +252,9 @@ class ClassicGroup:
             self.state = ClassicGroupState.EMPTY
             self.protocol = self.leader = ""
             return
-        self._complete(now)
+        self._complete_join(now)
 
-    def _elect(self) -> bool:
+    def _choose_leader(self) -> bool:
         """Retain the leader if it has rejoined, or else choose the first member that has rejoined.
 
         Return False if no member has rejoined. In that case, only static members remain, which are
@@ -261,17 +265,17 @@ class ClassicGroup:
             self.leader = joined[0]
         return bool(joined)
 
-    def _complete(self, now: float) -> None:
+    def _complete_join(self, now: float) -> None:
         """Respond to the JoinGroup requests of all members, which must send SyncGroup next."""
         self.state = ClassicGroupState.COMPLETING_REBALANCE
-        self.protocol = self._vote()
+        self.protocol = self._select_protocol()
         self.unsynced = set(self.members)
         self.sync_deadline = now + self._longest_rebalance()
         for member in self.members.values():
             member.extend_session(now)
             member.respond_to_join(self._join_response(shows_members=member.id == self.leader))
 
-    def _vote(self) -> str:
+    def _select_protocol(self) -> str:
         """Return the assignment protocol with the most votes.
 
         Every member votes for the first of its protocols that all members support.
@@ -363,7 +367,7 @@ class ClassicGroup:
                 return ErrorCode.unknown_member_id
             member_id = member.id
         elif self.pending.pop(member_id, None) is not None:
-            self._pending_removed(now)
+            self._finish_without_pending(now)
             return ErrorCode.none
         elif error := self.identify(member_id, instance_id):
             return error
@@ -380,7 +384,7 @@ class ClassicGroup:
         if removed:
             self._rebalance(now)
 
-    def _pending_removed(self, now: float) -> None:
+    def _finish_without_pending(self, now: float) -> None:
         if self.state is ClassicGroupState.PREPARING_REBALANCE:
             self._finish_join(now)
 
@@ -388,7 +392,7 @@ class ClassicGroup:
         """Remove expired and unsynced members. Complete a rebalance whose timeout has passed."""
         for member_id in [i for i, expires in self.pending.items() if expires <= now]:
             del self.pending[member_id]
-            self._pending_removed(now)
+            self._finish_without_pending(now)
         expired = [m.id for m in self.members.values() if m.expires <= now and not m.is_waiting]
         if self.unsynced and self.sync_deadline <= now:
             expired += self.unsynced

@@ -13,11 +13,11 @@ _INTERVAL = integer_between(0, 15_000)
 """Kafka's ranges for configs of groups, in milliseconds."""
 
 
-def _int(default: int, low: int, high: int) -> ConfigKey:
+def _int_key(default: int, low: int, high: int) -> ConfigKey:
     return ConfigKey(ConfigType.INT, str(default), integer_between(low, high))
 
 
-def _consumers(kind: str) -> dict[str, ConfigKey]:
+def _timing_keys(kind: str) -> dict[str, ConfigKey]:
     return {
         f"{kind}.assignment.interval.ms": ConfigKey(ConfigType.INT, "1000", _INTERVAL),
         f"{kind}.heartbeat.interval.ms": ConfigKey(ConfigType.INT, "5000", _HEARTBEAT),
@@ -26,21 +26,21 @@ def _consumers(kind: str) -> dict[str, ConfigKey]:
 
 
 GROUP_KEYS: dict[str, ConfigKey] = {
-    **_consumers("consumer"),
-    **_consumers("share"),
+    **_timing_keys("consumer"),
+    **_timing_keys("share"),
     "share.auto.offset.reset": ConfigKey(ConfigType.STRING, "latest", one_of("latest", "earliest")),
-    "share.delivery.count.limit": _int(5, 2, 10),
+    "share.delivery.count.limit": _int_key(5, 2, 10),
     "share.isolation.level": ConfigKey(
         ConfigType.STRING, "read_uncommitted", one_of("read_committed", "read_uncommitted")
     ),
-    "share.partition.max.record.locks": _int(2_000, 100, 10_000),
-    "share.record.lock.duration.ms": _int(30_000, 15_000, 60_000),
+    "share.partition.max.record.locks": _int_key(2_000, 100, 10_000),
+    "share.record.lock.duration.ms": _int_key(30_000, 15_000, 60_000),
     "share.renew.acknowledge.enable": ConfigKey(
         ConfigType.BOOLEAN, "true", one_of("true", "false")
     ),
-    **_consumers("streams"),
-    "streams.initial.rebalance.delay.ms": _int(3_000, 0, 2**31 - 1),
-    "streams.num.standby.replicas": _int(0, 0, 2),
+    **_timing_keys("streams"),
+    "streams.initial.rebalance.delay.ms": _int_key(3_000, 0, 2**31 - 1),
+    "streams.num.standby.replicas": _int_key(0, 0, 2),
 }
 """Configs of consumer (KIP-848), share (KIP-932) and Kafka Streams (KIP-1071) groups, by name."""
 

@@ -87,7 +87,7 @@ class TransactionCoordinator:
     def __post_init__(self) -> None:
         self.producer_ids = ProducerIdManager(self._journal, self._clock.wall_ms())
         for value in self._journal.all(TRANSACTION).values():
-            txn = self._by_id[value["id"]] = _read(value)
+            txn = self._by_id[value["id"]] = _read_metadata(value)
             if txn.is_prepared:
                 self._markers[txn.id] = dict.fromkeys(txn.partitions, _NOT_WRITTEN)
 
@@ -153,7 +153,7 @@ class TransactionCoordinator:
             ms=self._clock.wall_ms(), new_producer_id=self.producer_ids.next
         )
 
-    def _save(self, txn: TransactionMetadata) -> None:
+    def _save_metadata(self, txn: TransactionMetadata) -> None:
         value = {field.name: getattr(txn, field.name) for field in fields(txn)}
         value["partitions"] = sorted(txn.partitions)
         self._journal.put(TRANSACTION, (txn.id,), value)
@@ -179,12 +179,12 @@ class TransactionCoordinator:
         if error := transaction_state.may_initialize(txn, expected):
             return error
         if txn.state is TransactionState.ONGOING:
-            self._fence(txn, now)
+            self._fence_producer(txn, now)
             return ErrorCode.concurrent_transactions
         transition = transaction_state.initialize(txn, expected, timeout_ms, now)
         if isinstance(transition, ErrorCode):
             return transition
-        self._save(transition)
+        self._save_metadata(transition)
         return ProducerIdAndEpoch(transition.producer_id, transition.epoch)
 
     def add(
@@ -201,7 +201,7 @@ class TransactionCoordinator:
         if txn is not None and not error:
             changed = transaction_state.add(txn, topic_partitions, self._now())
             if changed is not txn:
-                self._save(changed)
+                self._save_metadata(changed)
         return error
 
     def verify(
@@ -262,16 +262,18 @@ class TransactionCoordinator:
         transition = end(txn, producer, self._now(), commit=commit)
         if isinstance(transition, ErrorCode):
             return transition or ProducerIdAndEpoch(txn.producer_id, txn.epoch)
-        self._finish(transition)
+        self._save_prepared(transition)
         if transition.next_producer_id >= 0:
             return ProducerIdAndEpoch(transition.next_producer_id, 0)
         return ProducerIdAndEpoch(transition.producer_id, transition.epoch)
 
-    def _fence(self, txn: TransactionMetadata, now: transaction_state.Now) -> None:
-        self._finish(transaction_state.fence(txn, now, bumps=self._config.transaction_level > 1))
+    def _fence_producer(self, txn: TransactionMetadata, now: transaction_state.Now) -> None:
+        self._save_prepared(
+            transaction_state.fence(txn, now, bumps=self._config.transaction_level > 1)
+        )
 
-    def _finish(self, prepared: TransactionMetadata) -> None:
-        self._save(prepared)
+    def _save_prepared(self, prepared: TransactionMetadata) -> None:
+        self._save_metadata(prepared)
         self._markers[prepared.id] = dict.fromkeys(prepared.partitions, _NOT_WRITTEN)
         self._write_markers(prepared)
 
@@ -288,7 +290,7 @@ class TransactionCoordinator:
         self._markers[txn.id] = left
         if left:
             return
-        self._save(transaction_state.complete(txn, self._now()))
+        self._save_metadata(transaction_state.complete(txn, self._now()))
         del self._markers[txn.id]
 
     def _marker_end(
@@ -337,9 +339,9 @@ class TransactionCoordinator:
         failure = None
         if is_due := abs(now.ms - self._checked_ms) >= CHECK_INTERVAL_MS:
             self._checked_ms = now.ms
-        for txn in list(self._by_id.values()) if is_due else self._unreplicated():
+        for txn in list(self._by_id.values()) if is_due else self._with_unreplicated_markers():
             try:
-                self._advance(txn, now)
+                self._advance_transaction(txn, now)
             except OSError as error:
                 failure = error
         if failure is not None and not self._is_failing:
@@ -347,7 +349,7 @@ class TransactionCoordinator:
         if is_due or failure is not None:
             self._is_failing = failure is not None
 
-    def _unreplicated(self) -> list[TransactionMetadata]:
+    def _with_unreplicated_markers(self) -> list[TransactionMetadata]:
         """Return the transactions whose markers are all written but not all replicated."""
         return [
             self._by_id[name]
@@ -355,19 +357,19 @@ class TransactionCoordinator:
             if ends and _NOT_WRITTEN not in ends.values()
         ]
 
-    def _advance(self, txn: TransactionMetadata, now: transaction_state.Now) -> None:
+    def _advance_transaction(self, txn: TransactionMetadata, now: transaction_state.Now) -> None:
         expiration_ms = self._config.transactional_id_expiration_ms
         if txn.id in self._markers:
             self._write_markers(txn)
         elif txn.state is TransactionState.ONGOING and txn.started_ms + txn.timeout_ms < now.ms:
-            self._fence(txn, now)
+            self._fence_producer(txn, now)
         elif txn.is_at_rest and txn.updated_ms + expiration_ms <= now.ms:
             self._offsets.forget_producer(txn.producer_id)
             self._journal.put(TRANSACTION, (txn.id,), None)
             del self._by_id[txn.id]
 
 
-def _read(value: Mapping[str, Any]) -> TransactionMetadata:
+def _read_metadata(value: Mapping[str, Any]) -> TransactionMetadata:
     partitions = frozenset((str(name), int(index)) for name, index in value["partitions"])
     changes = {"partitions": partitions, "state": TransactionState(value["state"])}
     return TransactionMetadata(**{**value, **changes})

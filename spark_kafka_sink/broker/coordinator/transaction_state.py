@@ -193,11 +193,11 @@ def end_v1(
     if txn.state is TransactionState.ONGOING:
         has_aborted = txn.has_aborted or not commit
         return txn.transition_to(
-            _prepared(commit=commit), has_aborted=has_aborted, updated_ms=now.ms
+            _prepared_state(commit=commit), has_aborted=has_aborted, updated_ms=now.ms
         )
-    if txn.state is _prepared(commit=commit):
+    if txn.state is _prepared_state(commit=commit):
         return ErrorCode.concurrent_transactions
-    done = txn.state is _completed(_prepared(commit=commit))
+    done = txn.state is _completed_state(_prepared_state(commit=commit))
     return ErrorCode.none if done else ErrorCode.invalid_txn_state
 
 
@@ -222,10 +222,10 @@ def end_v2(
     if txn.state is TransactionState.ONGOING:
         return _prepare_v2(txn, now, commit=commit)
     if txn.is_prepared:
-        same = txn.state is _prepared(commit=commit)
+        same = txn.state is _prepared_state(commit=commit)
         return ErrorCode.concurrent_transactions if same else ErrorCode.invalid_txn_state
     if repeats:
-        done = txn.state is _completed(_prepared(commit=commit))
+        done = txn.state is _completed_state(_prepared_state(commit=commit))
         return ErrorCode.none if done else ErrorCode.invalid_txn_state
     return ErrorCode.invalid_txn_state if commit else _prepare_v2(txn, now, commit=False)
 
@@ -245,7 +245,7 @@ def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> Transact
     """Return the prepared state. If no transaction is open, abort an empty transaction."""
     started = txn.started_ms if txn.state is TransactionState.ONGOING else now.ms
     return txn.transition_to(
-        _prepared(commit=commit),
+        _prepared_state(commit=commit),
         epoch=txn.epoch + 1,
         last_epoch=txn.epoch,
         next_producer_id=now.new_producer_id() if txn.is_exhausted else NO_PRODUCER_ID,
@@ -274,7 +274,7 @@ def complete(txn: TransactionMetadata, now: Now) -> TransactionMetadata:
     """Return the state of a transaction whose markers are all written."""
     rotates = txn.next_producer_id != NO_PRODUCER_ID
     return txn.transition_to(
-        _completed(txn.state),
+        _completed_state(txn.state),
         producer_id=txn.next_producer_id if rotates else txn.producer_id,
         previous_producer_id=txn.producer_id if rotates else txn.previous_producer_id,
         epoch=0 if rotates else txn.epoch,
@@ -284,11 +284,11 @@ def complete(txn: TransactionMetadata, now: Now) -> TransactionMetadata:
     )
 
 
-def _prepared(*, commit: bool) -> TransactionState:
+def _prepared_state(*, commit: bool) -> TransactionState:
     return TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
 
 
-def _completed(prepared: TransactionState) -> TransactionState:
+def _completed_state(prepared: TransactionState) -> TransactionState:
     if prepared is TransactionState.PREPARE_COMMIT:
         return TransactionState.COMPLETE_COMMIT
     return TransactionState.COMPLETE_ABORT

@@ -57,7 +57,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _API_VERSIONS = VersionRange(0, 4)
 
 
-def _entry(api: ApiKey, versions: VersionRange) -> FieldValues:
+def _api_entry(api: ApiKey, versions: VersionRange) -> FieldValues:
     """Return the entry of one API in the response."""
     return {"api_key": int(api), "min_version": versions.lowest, "max_version": versions.highest}
 
@@ -86,7 +86,7 @@ def unsupported_version(served: VersionRange) -> dict[str, Any]:
 
     Kafka releases that do not support version 3 do not include the version range.
     """
-    own = [_entry(ApiKey.API_VERSIONS, served)] if served.highest >= _LISTS_ITSELF else []
+    own = [_api_entry(ApiKey.API_VERSIONS, served)] if served.highest >= _LISTS_ITSELF else []
     return {"error_code": ErrorCode.unsupported_version, "api_keys": own}
 
 
@@ -94,7 +94,7 @@ def api_versions(others: Iterable[ServedApi], versions: VersionRange) -> ServedA
     """Return the ApiVersions handler, which announces ApiVersions and the APIs in `others`."""
     announced = {handler.api: handler.announced or handler.versions for handler in others}
     announced[ApiKey.API_VERSIONS] = versions
-    keys = [_entry(api, announced[api]) for api in sorted(announced)]
+    keys = [_api_entry(api, announced[api]) for api in sorted(announced)]
 
     def handle(context: RequestContext) -> HandlerResult:
         fields = ("client_software_name", "client_software_version")
@@ -192,13 +192,13 @@ def handlers_of(release: str | None) -> Mapping[int, ServedApi]:
     if release is None:
         return HANDLERS
     spans = releases()[release]
-    limited = [_limited(handler, spans.get(handler.api)) for handler in _SERVED]
+    limited = [_limit_versions(handler, spans.get(handler.api)) for handler in _SERVED]
     served = [handler for handler in limited if handler is not None]
     announcing = api_versions(served, spans[ApiKey.API_VERSIONS])
     return {int(handler.api): handler for handler in (*served, announcing)}
 
 
-def _limited(handler: ServedApi, span: VersionRange | None) -> ServedApi | None:
+def _limit_versions(handler: ServedApi, span: VersionRange | None) -> ServedApi | None:
     versions = None if span is None else handler.versions.common(span)
     if span is None or versions is None:
         return None

@@ -53,7 +53,9 @@ _LEVELS: Final = {
     "TRACE": logging.DEBUG,
 }
 """Python's levels by Kafka's names of log levels."""
-_NAMES = {number: name for name, number in reversed(_LEVELS.items())} | {logging.DEBUG: "DEBUG"}
+_LEVEL_NAMES = {number: name for name, number in reversed(_LEVELS.items())} | {
+    logging.DEBUG: "DEBUG"
+}
 _UNKNOWN_TYPE = 0
 """The config_type of a config whose type is unknown."""
 _CLIENT_METRICS = 16
@@ -70,8 +72,8 @@ def _log_levels() -> dict[str, str]:
 
 
 def _level_name(number: int) -> str:
-    below = [known for known in _NAMES if known <= number]
-    return _NAMES[max(below, default=logging.DEBUG)]
+    below = [known for known in _LEVEL_NAMES if known <= number]
+    return _LEVEL_NAMES[max(below, default=logging.DEBUG)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +220,7 @@ def describe_resource(context: RequestContext, item: Any) -> FieldValues:
     keys = item.configuration_keys  # As in Kafka, an empty list requests all configs.
     configs = [
         config
-        for config in _configs(context, item.resource_type, item.resource_name)
+        for config in _describe_configs(context, item.resource_type, item.resource_name)
         if not keys or config["name"] in keys
     ]
     if not context.get("include_synonyms", False):
@@ -226,7 +228,7 @@ def describe_resource(context: RequestContext, item: Any) -> FieldValues:
     return {"configs": configs}
 
 
-def _configs(context: RequestContext, kind: int, name: str) -> Iterable[FieldValues]:
+def _describe_configs(context: RequestContext, kind: int, name: str) -> Iterable[FieldValues]:
     if kind == ConfigResourceType.TOPIC:
         return _topic_configs(_topic_config(context, name))
     if kind == ConfigResourceType.BROKER and name == ALL_BROKERS:
@@ -253,7 +255,7 @@ def _topic_configs(config: topic_config.TopicConfig) -> Iterable[FieldValues]:
         name: key for name, key in topic_config.INTERNAL_KEYS.items() if name in config.own
     }
     for name, key in keys.items():
-        entry = _entry(name, config[name], key.type, config.source(name))
+        entry = _config_entry(name, config[name], key.type, config.source(name))
         yield entry | {"synonyms": list(_synonyms(name, config))}
 
 
@@ -264,10 +266,10 @@ def _synonyms(name: str, config: topic_config.TopicConfig) -> Iterable[FieldValu
         for layer in config.broker:
             if name in layer.values:
                 yield _synonym(topic_config.SYNONYMS[name], layer.values[name], layer.source)
-        yield from _defaults(topic_config.SYNONYMS[name])
+        yield from _default_synonyms(topic_config.SYNONYMS[name])
 
 
-def _defaults(name: str) -> list[FieldValues]:
+def _default_synonyms(name: str) -> list[FieldValues]:
     """Return a list with the synonym for a broker config's default, or an empty list."""
     synonym = topic_config.default_synonym(name)
     return [] if synonym is None else [_synonym(*synonym, ConfigSource.DEFAULT)]
@@ -294,18 +296,18 @@ def _broker_entry(
     """Return the entry of a config. As in Kafka, the values of unknown configs are hidden."""
     if started is None:
         first = changed[0]
-        entry = _entry(name, None, _UNKNOWN_TYPE, first["source"])
+        entry = _config_entry(name, None, _UNKNOWN_TYPE, first["source"])
         hidden = [synonym | {"value": None} for synonym in map(dict, changed)]
         return entry | {"is_sensitive": True, "synonyms": hidden}
     values = list(changed)
     if started.source is not ConfigSource.DEFAULT:
         values.append(_synonym(name, started.value, started.source))
     if name in topic_config.BROKER_KEYS:
-        values += _defaults(name)
+        values += _default_synonyms(name)
     elif started.source is ConfigSource.DEFAULT:
         values.append(_synonym(name, started.value, started.source))
     first = changed[0] if changed else {"value": started.value, "source": int(started.source)}
-    entry = _entry(name, first["value"], started.type, first["source"])
+    entry = _config_entry(name, first["value"], started.type, first["source"])
     return entry | {"read_only": name not in topic_config.BROKER_KEYS, "synonyms": values}
 
 
@@ -316,7 +318,7 @@ def _cluster_configs(context: RequestContext) -> Iterable[FieldValues]:
         if key is None:
             yield _broker_entry(name, None, [_synonym(name, value, source)])
         else:
-            entry = _entry(name, value, key.type, source)
+            entry = _config_entry(name, value, key.type, source)
             yield entry | {"synonyms": [_synonym(name, value, source)]}
 
 
@@ -327,19 +329,23 @@ def _group_configs(context: RequestContext, group_id: str) -> Iterable[FieldValu
         if name in own:
             synonyms.insert(0, _synonym(name, own[name], ConfigSource.GROUP))
         first = synonyms[0]
-        yield _entry(name, first["value"], key.type, first["source"]) | {"synonyms": synonyms}
+        yield _config_entry(name, first["value"], key.type, first["source"]) | {
+            "synonyms": synonyms
+        }
 
 
 def _logger_configs() -> Iterable[FieldValues]:
     source = ConfigSource.BROKER_LOGGER
-    return [_entry(name, level, _UNKNOWN_TYPE, source) for name, level in _log_levels().items()]
+    return [
+        _config_entry(name, level, _UNKNOWN_TYPE, source) for name, level in _log_levels().items()
+    ]
 
 
 def _synonym(name: str, value: str | None, source: ConfigSource) -> FieldValues:
     return {"name": name, "value": value, "source": int(source)}
 
 
-def _entry(
+def _config_entry(
     name: str, value: str | None, kind: ConfigType | int, source: ConfigSource | int
 ) -> dict[str, Any]:
     return {"name": name, "value": value, "config_source": int(source), "config_type": int(kind)}
@@ -357,12 +363,12 @@ def list_config_resources(context: RequestContext) -> HandlerResult:
             {"resource_name": name, "resource_type": int(kind)}
             for kind in reversed(ConfigResourceType)
             if not requested or kind in requested
-            for name in _names(context, kind)
+            for name in _resource_names(context, kind)
         ]
     }
 
 
-def _names(context: RequestContext, kind: ConfigResourceType) -> Iterable[str]:
+def _resource_names(context: RequestContext, kind: ConfigResourceType) -> Iterable[str]:
     cluster = context.cluster
     if kind is ConfigResourceType.TOPIC:
         return (topic.name for topic in cluster.topics.all())
@@ -373,15 +379,17 @@ def _names(context: RequestContext, kind: ConfigResourceType) -> Iterable[str]:
 
 def alter_configs(context: RequestContext) -> HandlerResult:
     """Handle the AlterConfigs API."""
-    return _alter(context, _replace_configs)
+    return _alter_each_resource(context, _replace_configs)
 
 
 def incremental_alter_configs(context: RequestContext) -> HandlerResult:
     """Handle the IncrementalAlterConfigs API."""
-    return _alter(context, _change_configs)
+    return _alter_each_resource(context, _change_configs)
 
 
-def _alter(context: RequestContext, change: Callable[[RequestContext, Any], None]) -> HandlerResult:
+def _alter_each_resource(
+    context: RequestContext, change: Callable[[RequestContext, Any], None]
+) -> HandlerResult:
     """Change each resource. A duplicate resource or config in the request is an error."""
     items = context.request.resources
     counts = Counter((item.resource_type, item.resource_name) for item in items)

@@ -172,13 +172,13 @@ def leave_group(context: RequestContext) -> HandlerResult:
         return {"error_code": error}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
     leaving = request.members if context.version >= 3 else [request]
-    members = [_leave(group, item, context.cluster.clock.monotonic()) for item in leaving]
+    members = [_remove_member(group, item, context.cluster.clock.monotonic()) for item in leaving]
     if context.version >= 3:
         return {"members": members}
     return {"error_code": members[0]["error_code"]}
 
 
-def _leave(group: ClassicGroup, item: Any, now: float) -> dict[str, Any]:
+def _remove_member(group: ClassicGroup, item: Any, now: float) -> dict[str, Any]:
     instance_id = getattr(item, "group_instance_id", None)
     error = group.leave(item.member_id, instance_id, now)
     return {"member_id": item.member_id, "group_instance_id": instance_id, "error_code": error}
@@ -213,12 +213,12 @@ def describe_group(context: RequestContext, group_id: str) -> FieldValues | Erro
         "group_state": str(group.state),
         "protocol_type": group.protocol_type,
         "protocol_data": group.protocol if stable else "",
-        "members": [_member(member, group) for member in group.members.values()],
+        "members": [_describe_member(member, group) for member in group.members.values()],
         "authorized_operations": allowed,
     }
 
 
-def _member(member: GroupMember, group: ClassicGroup) -> FieldValues:
+def _describe_member(member: GroupMember, group: ClassicGroup) -> FieldValues:
     """Return a member's description, with the subscription only if the group is stable."""
     stable = group.state is ClassicGroupState.STABLE
     return {
@@ -326,12 +326,12 @@ def _fetch_group(context: RequestContext, item: Any) -> FieldValues:
                 "topic_id": topic_id,
                 "partitions": [_fetch_offset(context, group, name, index) for index in indexes],
             }
-            for name, topic_id, indexes in _requested(context, group, item.topics)
+            for name, topic_id, indexes in _requested_offsets(context, group, item.topics)
         ]
     }
 
 
-def _requested(
+def _requested_offsets(
     context: RequestContext, group: ClassicGroup | None, topics: Any
 ) -> Iterator[tuple[str | None, UUID | None, Iterable[int]]]:
     """Yield the name, id and partition indexes of the requested topics.

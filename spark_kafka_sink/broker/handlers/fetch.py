@@ -103,10 +103,13 @@ def fetch(context: RequestContext) -> HandlerResult:
         return False
 
     if any(fetch.error for fetch in flat) or request.max_wait.total_seconds() <= 0 or has_enough():
-        return _response(context, fetches)
+        return _fetch_response(context, fetches)
     keys = tuple(fetch.partition.topic_partition for fetch in flat if fetch.partition is not None)
     return context.wait(
-        request.max_wait, has_enough, lambda: _response(context, _partition_fetches(context)), keys
+        request.max_wait,
+        has_enough,
+        lambda: _fetch_response(context, _partition_fetches(context)),
+        keys,
     )
 
 
@@ -134,7 +137,7 @@ def _partition_fetch(context: RequestContext, item: Any, requested: Any) -> Part
     return PartitionFetch(requested, partition, error, committed)
 
 
-def _response(
+def _fetch_response(
     context: RequestContext, fetches: list[tuple[Any, list[PartitionFetch]]]
 ) -> FieldValues:
     left = min(context.request.max_bytes, _MAX_BYTES)
@@ -145,7 +148,7 @@ def _response(
     for item, partition_fetches in fetches:
         partitions = []
         for partition_fetch in partition_fetches:
-            data, values = _read(partition_fetch, left, is_first=is_first)
+            data, values = _read_partition(partition_fetch, left, is_first=is_first)
             left -= sum(map(len, data))
             is_first = is_first and not data
             if "current_leader" in values:
@@ -158,7 +161,7 @@ def _response(
     return {"responses": responses, "node_endpoints": context.endpoints(leaders)}
 
 
-def _read(
+def _read_partition(
     fetch: PartitionFetch, left: int, *, is_first: bool
 ) -> tuple[list[memoryview], dict[str, Any]]:
     """Return batches of a partition, and the other fields of the partition's response."""
@@ -176,7 +179,7 @@ def _read(
     try:
         if left > 0 or is_first:
             data = partition.log.read(offset, limit, at_least_one=is_first, end=fetch.end)
-        aborted = _aborted(fetch, partition, data) if fetch.committed else None
+        aborted = _aborted_transactions(fetch, partition, data) if fetch.committed else None
     except OSError as error:
         warn_once(_LOG, "cannot read %s: %s", f"{partition.topic}-{partition.index}", str(error))
         return [], failed | {"error_code": ErrorCode.kafka_storage_error}
@@ -189,7 +192,7 @@ def _read(
     }
 
 
-def _aborted(
+def _aborted_transactions(
     fetch: PartitionFetch, partition: Partition, data: list[memoryview]
 ) -> list[FieldValues]:
     """Return the aborted transactions for the response.
@@ -216,10 +219,10 @@ def list_offset(context: RequestContext, item: Any, requested: Any) -> FieldValu
     """Handle a partition of the ListOffsets API."""
     epoch = getattr(requested, "current_leader_epoch", -1)
     partition = context.led_partition(item.name, requested.partition_index, epoch)
-    if requested.timestamp < _lowest(context.version):
+    if requested.timestamp < _lowest_timestamp(context.version):
         return ErrorCode.unsupported_version
     end = partition.readable_end(committed=context.reads_committed)
-    timed_offset = _find(partition.log, requested.timestamp, end)
+    timed_offset = _find_offset(partition.log, requested.timestamp, end)
     is_latest = requested.timestamp == LATEST
     epochs = partition.log.epochs
     return {
@@ -231,13 +234,13 @@ def list_offset(context: RequestContext, item: Any, requested: Any) -> FieldValu
     }
 
 
-def _lowest(version: int) -> int:
+def _lowest_timestamp(version: int) -> int:
     """Return the lowest special timestamp that a request version supports."""
     since = {_LATEST_TIERED: 9, _EARLIEST_LOCAL: 8, _MAX_TIMESTAMP: 7}
     return min((time for time, first in since.items() if version >= first), default=EARLIEST)
 
 
-def _find(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
+def _find_offset(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
     """Return the offset for a timestamp. Records at or above the offset `end` are ignored."""
     if timestamp == LATEST:
         return TimedOffset(-1, end)

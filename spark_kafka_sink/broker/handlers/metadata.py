@@ -66,20 +66,20 @@ _IN_MEMORY = "/memory"
 """The folder that DescribeLogDirs reports if there is no data folder."""
 
 
-def _bits(*operations: AclOperation) -> int:
+def _operation_bits(*operations: AclOperation) -> int:
     return sum(1 << operation for operation in operations)
 
 
-_CONFIGS = _bits(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
+_CONFIGS = _operation_bits(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
 _OPERATIONS: Final = {
     ResourceType.TOPIC: _CONFIGS
-    | _bits(AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE)
-    | _bits(AclOperation.DELETE, AclOperation.ALTER, AclOperation.DESCRIBE),
+    | _operation_bits(AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE)
+    | _operation_bits(AclOperation.DELETE, AclOperation.ALTER, AclOperation.DESCRIBE),
     ResourceType.GROUP: _CONFIGS
-    | _bits(AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE),
+    | _operation_bits(AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE),
     ResourceType.CLUSTER: _CONFIGS
-    | _bits(AclOperation.CREATE, AclOperation.ALTER, AclOperation.DESCRIBE)
-    | _bits(AclOperation.CLUSTER_ACTION, AclOperation.IDEMPOTENT_WRITE),
+    | _operation_bits(AclOperation.CREATE, AclOperation.ALTER, AclOperation.DESCRIBE)
+    | _operation_bits(AclOperation.CLUSTER_ACTION, AclOperation.IDEMPOTENT_WRITE),
 }
 """The operations on each type of resource."""
 
@@ -101,12 +101,12 @@ def metadata(context: RequestContext) -> HandlerResult:
     """Handle the Metadata API."""
     cluster, requested = context.cluster, context.request.topics
     if requested is None or (context.version == 0 and not requested):
-        topics = [_describe(context, topic) for topic in _described_topics(context)]
+        topics = [_describe_topic(context, topic) for topic in _described_topics(context)]
     else:
         topics = [_find_topic(context, item) for item in requested]
         topics.sort(key=_is_denied)  # Denied topics are last, as in Kafka.
     return {
-        "brokers": _brokers(context, "node_id"),
+        "brokers": _describe_brokers(context, "node_id"),
         "cluster_id": cluster.config.cluster_id,
         "controller_id": cluster.controller_id,
         "topics": topics,
@@ -114,7 +114,7 @@ def metadata(context: RequestContext) -> HandlerResult:
     }
 
 
-def _brokers(context: RequestContext, id_field: str) -> list[FieldValues]:
+def _describe_brokers(context: RequestContext, id_field: str) -> list[FieldValues]:
     nodes = context.cluster.nodes.values()
     return [{id_field: node.id, "host": node.host, "port": node.port} for node in nodes]
 
@@ -144,7 +144,7 @@ def _find_topic(context: RequestContext, item: Any) -> FieldValues:
     if by_id is not None:
         shown = None if context.version >= _NULLABLE_NAME else ""
     if topic is None and by_id is not None:
-        return _failed(context, unknown_topic(item), shown) | {"topic_id": by_id}
+        return _failed_topic(context, unknown_topic(item), shown) | {"topic_id": by_id}
     name = topic.name if topic else item.name or ""
     if not _may_describe(context, name) or (topic is None and not _may_create(context, name)):
         return {
@@ -153,7 +153,7 @@ def _find_topic(context: RequestContext, item: Any) -> FieldValues:
             "topic_id": by_id,
             "topic_authorized_operations": NOT_REQUESTED,
         }
-    return _describe(context, topic) if topic else _create_if_enabled(context, name)
+    return _describe_topic(context, topic) if topic else _create_if_enabled(context, name)
 
 
 def _creates_topics(context: RequestContext) -> bool:
@@ -175,13 +175,13 @@ def _create_if_enabled(context: RequestContext, name: str) -> FieldValues:
     try:
         context.cluster.topics.check(new)
         if _creates_topics(context):
-            return _describe(context, context.cluster.topics.create(new))
+            return _describe_topic(context, context.cluster.topics.create(new))
     except ResponseError as error:
-        return _failed(context, error.code, name)
-    return _failed(context, ErrorCode.unknown_topic_or_partition, name)
+        return _failed_topic(context, error.code, name)
+    return _failed_topic(context, ErrorCode.unknown_topic_or_partition, name)
 
 
-def _failed(context: RequestContext, error: ErrorCode, name: str | None) -> dict[str, Any]:
+def _failed_topic(context: RequestContext, error: ErrorCode, name: str | None) -> dict[str, Any]:
     return {
         "error_code": error,
         "name": name,
@@ -189,7 +189,7 @@ def _failed(context: RequestContext, error: ErrorCode, name: str | None) -> dict
     }
 
 
-def _describe(context: RequestContext, topic: Topic) -> FieldValues:
+def _describe_topic(context: RequestContext, topic: Topic) -> FieldValues:
     return {
         "name": topic.name,
         "topic_id": topic.id,
@@ -224,15 +224,17 @@ def describe_topic_partitions(context: RequestContext) -> HandlerResult:
             continue
         start = first[1] if name == first[0] else 0
         if left <= 0:
-            return _page(context, described, {"topic_name": name, "partition_index": start})
+            return _page_response(
+                context, described, {"topic_name": name, "partition_index": start}
+            )
         topic = context.cluster.topics.named(name)
         partitions = topic.partitions[start : start + left] if topic else []
         described.append(_describe_page(context, name, topic, partitions))
         left -= len(partitions)
         end = start + len(partitions)
         if topic and left <= 0 and end < len(topic.partitions):
-            return _page(context, described, {"topic_name": name, "partition_index": end})
-    return _page(context, described, None)
+            return _page_response(context, described, {"topic_name": name, "partition_index": end})
+    return _page_response(context, described, None)
 
 
 def _describe_page(
@@ -249,7 +251,7 @@ def _describe_page(
     return common | {"topic_id": topic.id, "partitions": described}
 
 
-def _page(
+def _page_response(
     context: RequestContext, topics: list[FieldValues], cursor: FieldValues | None
 ) -> FieldValues:
     shown = [topic for topic in topics if _may_describe(context, topic["name"])]
@@ -270,7 +272,7 @@ def describe_cluster(context: RequestContext) -> HandlerResult:
         "cluster_id": cluster.config.cluster_id,
         "controller_id": cluster.controller_id,
         "endpoint_type": _BROKER_ENDPOINT,
-        "brokers": _brokers(context, "broker_id"),
+        "brokers": _describe_brokers(context, "broker_id"),
         "cluster_authorized_operations": operations_on(context, ResourceType.CLUSTER, CLUSTER_NAME),
     }
 

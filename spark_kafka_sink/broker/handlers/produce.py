@@ -245,14 +245,14 @@ def _append_to_partition(
     if partition is None:
         return ErrorCode.unknown_topic_or_partition
     if partition.leader != context.node:
-        error = _failed(ErrorCode.not_leader_or_follower)
+        error = _failed_response(ErrorCode.not_leader_or_follower)
         return error | {"current_leader": partition.current_leader}
     if unverified := _check_transaction(context, partition, data.records):
         return unverified
     if context.request.acks == -1 and len(partition.in_sync) < partition.min_in_sync:
         return ErrorCode.not_enough_replicas
-    result = _append(context, partition, data.records)
-    return _rejected(partition, data.rejected) if data.rejected else result
+    result = _append_batch(context, partition, data.records)
+    return _rejected_response(partition, data.rejected) if data.rejected else result
 
 
 def _check_transaction(
@@ -280,7 +280,7 @@ def _check_transaction(
     return ErrorCode.not_enough_replicas if is_retriable else error
 
 
-def _append(
+def _append_batch(
     context: RequestContext, partition: Partition, records: memoryview | None
 ) -> dict[str, Any]:
     now_ms = context.cluster.clock.wall_ms()
@@ -290,7 +290,7 @@ def _append(
     try:
         appended = partition.append(records, options)
     except log_validator.RejectedBatchError as error:
-        return _rejected(partition, error)
+        return _rejected_response(partition, error)
     return {
         "error_code": ErrorCode.none,
         "base_offset": appended.base_offset,
@@ -299,17 +299,22 @@ def _append(
     }
 
 
-def _rejected(partition: Partition, error: log_validator.RejectedBatchError) -> dict[str, Any]:
+def _rejected_response(
+    partition: Partition, error: log_validator.RejectedBatchError
+) -> dict[str, Any]:
     record_errors = [
         {"batch_index": index, "batch_index_error_message": message}
         for index, message in error.records.items()
     ]
-    rejected = _failed(error.code) | {"record_errors": record_errors, REASON: error.message}
+    rejected = _failed_response(error.code) | {
+        "record_errors": record_errors,
+        REASON: error.message,
+    }
     if error.has_public_message:
         rejected["error_message"] = error.message
     start = _NO_OFFSET if error.is_early else partition.log.start_offset
     return rejected | {"log_start_offset": start}
 
 
-def _failed(error: ErrorCode) -> dict[str, Any]:
+def _failed_response(error: ErrorCode) -> dict[str, Any]:
     return {"error_code": error, **BY_PARTITION[versions.ApiKey.PRODUCE].failed}

@@ -63,10 +63,10 @@ def create_topics(context: RequestContext) -> HandlerResult:
     names = Counter(item.name for item in context.request.topics)
     topics = tuple({item.name: item for item in context.request.topics}.values())
     unique = context._replace(request=replace(context.request, topics=topics))
-    return unique.handle_each_item(partial(_create, context, names))
+    return unique.handle_each_item(partial(_create_topic, context, names))
 
 
-def _create(context: RequestContext, names: Counter[str], item: Any) -> FieldValues:
+def _create_topic(context: RequestContext, names: Counter[str], item: Any) -> FieldValues:
     topics = context.cluster.topics
     new = TopicSpec(
         name=item.name,
@@ -172,11 +172,11 @@ def alter_partition_reassignments(context: RequestContext) -> HandlerResult:
     """Handle the AlterPartitionReassignments API."""
     return {
         "allow_replication_factor_change": context.get("allow_replication_factor_change", True),
-        **context.handle_each_partition(partial(_reassign, context)),
+        **context.handle_each_partition(partial(_reassign_partition, context)),
     }
 
 
-def _reassign(context: RequestContext, item: Any, requested: Any) -> ErrorCode:
+def _reassign_partition(context: RequestContext, item: Any, requested: Any) -> ErrorCode:
     topic = context.cluster.topics.named(item.name)
     partition = topic.partition(requested.partition_index) if topic else None
     if topic is None or partition is None:
@@ -222,7 +222,7 @@ def elect_leaders(context: RequestContext) -> HandlerResult:
     """Handle the ElectLeaders API."""
     known = context.get("election_type", _PREFERRED) in {_PREFERRED, _UNCLEAN}
     if context.request.topic_partitions is not None:
-        values = context.handle_each_partition(partial(_elect, context))
+        values = context.handle_each_partition(partial(_elect_leader, context))
         known = known or not context.request.topic_partitions
     else:
         topics = context.cluster.topics.all()
@@ -238,7 +238,7 @@ def elect_leaders(context: RequestContext) -> HandlerResult:
 def _elect_all(context: RequestContext, topic: Topic) -> list[FieldValues]:
     """Elect the leaders of a topic. The result omits partitions without an election."""
     results = [
-        {"partition_id": partition.index, **_elect(context, topic, partition.index)}
+        {"partition_id": partition.index, **_elect_leader(context, topic, partition.index)}
         for partition in topic.partitions
     ]
     return [
@@ -246,7 +246,7 @@ def _elect_all(context: RequestContext, topic: Topic) -> list[FieldValues]:
     ]
 
 
-def _elect(context: RequestContext, item: Any, index: int) -> FieldValues:
+def _elect_leader(context: RequestContext, item: Any, index: int) -> FieldValues:
     kind = context.get("election_type", _PREFERRED)
     partition = context.cluster.topics.partition(name_of(item), index)
     if kind not in {_PREFERRED, _UNCLEAN}:

@@ -88,7 +88,7 @@ _TRANSACTIONS_V2 = 2
 """Level of transaction.version of markers with an incremented epoch (KIP-890)."""
 
 
-def _for_client(error: ErrorCode, context: RequestContext) -> ErrorCode:
+def _error_for_client(error: ErrorCode, context: RequestContext) -> ErrorCode:
     """Return the error for the response. For older clients, PRODUCER_FENCED is replaced."""
     fenced = error is ErrorCode.producer_fenced and context.version < _FENCED_SINCE[context.api]
     return ErrorCode.invalid_producer_epoch if fenced else error
@@ -117,7 +117,7 @@ def init_producer_id(context: RequestContext) -> HandlerResult:
 def _producer_fields(context: RequestContext, result: ProducerIdOrError) -> HandlerResult:
     if isinstance(result, ProducerIdAndEpoch):
         return {"producer_id": result.producer_id, "producer_epoch": result.epoch}
-    error = _for_client(result, context)
+    error = _error_for_client(result, context)
     return {"error_code": error, "producer_id": NO_PRODUCER_ID, "producer_epoch": NO_PRODUCER_EPOCH}
 
 
@@ -163,7 +163,7 @@ def _add_partitions(
     if not error and verify_only:
         return {key: coordinator.verify(transactional_id, producer, key) for key in partitions}
     error = error or coordinator.add(transactional_id, producer, partitions)
-    return dict.fromkeys(partitions, _for_client(error, context))
+    return dict.fromkeys(partitions, _error_for_client(error, context))
 
 
 def _partition_errors(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> list[FieldValues]:
@@ -180,9 +180,9 @@ def add_offsets_to_txn(context: RequestContext) -> HandlerResult:
     request = context.request
     error = context.transaction_coordinator_error(request.transactional_id)
     error = error or context.cluster.transaction_coordinator.add(
-        request.transactional_id, _producer(context), [OFFSETS_PARTITION]
+        request.transactional_id, _requested_producer(context), [OFFSETS_PARTITION]
     )
-    return {"error_code": _for_client(error, context)}
+    return {"error_code": _error_for_client(error, context)}
 
 
 def txn_offset_commit(context: RequestContext) -> HandlerResult:
@@ -206,21 +206,21 @@ def txn_offset_commit(context: RequestContext) -> HandlerResult:
         offset = committed_offset(context, requested)
         context.cluster.group_coordinator.get_or_create(group_id)
         context.cluster.transactional_offsets.add(
-            _producer(context), group_id, topic_partition, offset
+            _requested_producer(context), group_id, topic_partition, offset
         )
         return ErrorCode.none
 
     return context.handle_each_partition(commit)
 
 
-def _producer(context: RequestContext) -> ProducerIdAndEpoch:
+def _requested_producer(context: RequestContext) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(context.request.producer_id, context.request.producer_epoch)
 
 
 def _join_transaction(context: RequestContext) -> ErrorCode:
     """Add the offsets partition to the transaction. Return an error that applies to all offsets."""
     offsets = context.cluster.transactional_offsets
-    producer = _producer(context)
+    producer = _requested_producer(context)
     error = context.group_coordinator_error()
     if not error and not offsets.is_ongoing(producer):
         error = context.cluster.transaction_coordinator.add_or_verify(
@@ -245,7 +245,7 @@ def end_txn(context: RequestContext) -> HandlerResult:
         request.transactional_id
     ) or context.cluster.transaction_coordinator.end(
         request.transactional_id,
-        _producer(context),
+        _requested_producer(context),
         commit=request.committed,
         bumps=context.version >= _END_BUMPS_EPOCH,
     )
@@ -317,7 +317,7 @@ def list_transactions(context: RequestContext) -> HandlerResult:
     """Handle the ListTransactions API."""
     transactions = context.cluster.transaction_coordinator.all()
     try:
-        matches = _matches(context.get("transactional_id_pattern", None), transactions)
+        matches = _match_pattern(context.get("transactional_id_pattern", None), transactions)
     except pa.ArrowInvalid:
         return {"error_code": ErrorCode.invalid_regular_expression}
     request = context.request
@@ -346,7 +346,7 @@ def list_transactions(context: RequestContext) -> HandlerResult:
     }
 
 
-def _matches(pattern: str | None, transactions: Sequence[TransactionMetadata]) -> list[bool]:
+def _match_pattern(pattern: str | None, transactions: Sequence[TransactionMetadata]) -> list[bool]:
     """Return which transactional ids match the pattern of a client.
 
     RE2, like Kafka's RE2/J, takes linear time; Python's `re` could block the broker for hours.

@@ -100,13 +100,13 @@ class ResponseChannel:
         self._sockets.error_log.log_errors(self._handler.api, self._connection, values)
         for transform in self.response_transforms:
             values = transform(values)
-        parts = self._parts(values)
+        parts = self._response_parts(values)
         if self.cut is not None:
             parts = [memoryview(b"".join(parts))[: self.cut]]
             self.end()
         self._sockets.deliver(lambda: self._connection.add_response(parts))
 
-    def _parts(self, values: FieldValues) -> list[bytes | memoryview]:
+    def _response_parts(self, values: FieldValues) -> list[bytes | memoryview]:
         kind = response_type(self._handler.api, self._version)
         is_produce = self._handler.api is ApiKey.PRODUCE
         if is_produce and (plain := try_write_produce_response(self._version, values)) is not None:
@@ -155,7 +155,7 @@ class Dispatcher:
             ProtocolError: the request is invalid or not supported; the connection must be closed
                 (as in Kafka).
         """
-        if not self._admits(frame, connection):
+        if not self._admit_request(frame, connection):
             return None
         api, version, correlation_id = messages.read_request_start(frame)
         handler = self._handlers.get(api)
@@ -182,7 +182,7 @@ class Dispatcher:
         )
         return channel, context
 
-    def _admits(self, frame: memoryview, connection: ClientConnection) -> bool:
+    def _admit_request(self, frame: memoryview, connection: ClientConnection) -> bool:
         """Return True if a request can be passed to its handler. Respond to all other requests.
 
         Raises:

@@ -91,7 +91,7 @@ class ErrorLog(RateLimitedLog):
 
     def log_errors(self, api: int, connection: ClientConnection, values: FieldValues) -> None:
         """Log the errors in a response. Repeated errors are rate-limited."""
-        for subject, item in _errors(api, values):
+        for subject, item in _failed_parts(api, values):
             code = item.get("error_code", ErrorCode.none)
             is_expected = code in _EXPECTED_ERRORS and not item.get(REASON)
             level = logging.INFO if is_expected else logging.WARNING
@@ -123,7 +123,7 @@ class ErrorLog(RateLimitedLog):
             self._log.error("error in a request from %s", connection.peer, exc_info=error)
 
 
-def _errors(api: int, values: FieldValues) -> Iterator[tuple[str, FieldValues]]:
+def _failed_parts(api: int, values: FieldValues) -> Iterator[tuple[str, FieldValues]]:
     """Yield the failed parts of a response, each with the name of the failed resource."""
     if values.get("error_code", ErrorCode.none) is not ErrorCode.none:
         yield "", values

@@ -114,30 +114,30 @@ class EventLoop:
         self._sockets.thread = threading.get_ident()
         try:
             while not self._is_stopping:
-                self._safe_turn()
+                self._run_safe_turn()
         finally:
             if self._requests is not None:
                 self._requests.stop()
             self._sockets.close_all()
 
-    def _safe_turn(self) -> None:
+    def _run_safe_turn(self) -> None:
         try:
-            self._turn()
+            self._run_turn()
         except Exception:  # noqa: BLE001 the thread must survive
             _LOG.exception("error in the broker's event loop")
             time.sleep(_MAX_WAIT_S)
 
-    def _turn(self) -> None:
+    def _run_turn(self) -> None:
         sockets = self._sockets
-        for connection in sockets.poll(self._timeout()):
-            self._advance(connection)
+        for connection in sockets.poll(self._poll_timeout()):
+            self._serve_connection(connection)
         sockets.run_calls()
         if self._requests is None:
             self._cluster.tick()
         for connection in sockets.take_resumed():
-            self._advance(connection)
+            self._serve_connection(connection)
 
-    def _timeout(self) -> float:
+    def _poll_timeout(self) -> float:
         if self._sockets.has_resumed:
             return 0.0
         deadline = None if self._requests is not None else self._cluster.next_deadline()
@@ -145,7 +145,7 @@ class EventLoop:
             return _MAX_WAIT_S
         return min(_MAX_WAIT_S, max(0.0, deadline - self._cluster.clock.monotonic()))
 
-    def _advance(self, connection: ClientConnection) -> None:
+    def _serve_connection(self, connection: ClientConnection) -> None:
         """Serve some of the connection's pending requests and send as much as possible."""
         sockets = self._sockets
         if not sockets.is_served(connection):
@@ -168,13 +168,13 @@ class EventLoop:
             try:
                 request = self._dispatcher.decode(frame, connection)
                 if request is not None:
-                    self._dispatch(connection, *request)
+                    self._dispatch_request(connection, *request)
             except Exception as error:  # noqa: BLE001 - other clients must not be affected
                 self._sockets.error_log.log_failure(connection, error)
                 return False
         return True
 
-    def _dispatch(
+    def _dispatch_request(
         self, connection: ClientConnection, channel: ResponseChannel, context: RequestContext
     ) -> None:
         requests = self._requests

@@ -53,7 +53,7 @@ class FrameBuffer:
             return frames
         self._received += count
         if self._received < self._size:
-            self._grow(self._frame)
+            self._grow_frame(self._frame)
             return []
         frame, self._frame = self._frame, None
         return [frame]
@@ -64,16 +64,16 @@ class FrameBuffer:
             return
         begun = self._reader.take_rest()[SIZE_BYTES:]
         self._size = len(begun) + missing
-        self._frame = _memory(min(self._size, len(begun) + _FIRST_ROOM))
+        self._frame = _uninitialized_memory(min(self._size, len(begun) + _FIRST_ROOM))
         self._frame[: len(begun)] = begun
         self._received = len(begun)
 
-    def _grow(self, frame: memoryview) -> None:
+    def _grow_frame(self, frame: memoryview) -> None:
         if self._received == len(frame):
-            self._frame = _memory(min(self._size, 4 * len(frame)))
+            self._frame = _uninitialized_memory(min(self._size, 4 * len(frame)))
             self._frame[: self._received] = frame
 
 
-def _memory(size: int) -> memoryview:
+def _uninitialized_memory(size: int) -> memoryview:
     """Return uninitialized memory. Unlike a bytearray, it is not filled with zeros."""
     return np.empty(size, np.uint8).data

@@ -43,7 +43,7 @@ class RequestThread:
     def start(self, cluster: Cluster) -> None:
         """Start the thread, which also runs functions that were submitted earlier."""
         self._thread = threading.Thread(
-            target=self._run, args=(cluster,), name="kafkaprod-broker-requests", daemon=True
+            target=self._run_jobs, args=(cluster,), name="kafkaprod-broker-requests", daemon=True
         )
         self._thread.start()
 
@@ -63,26 +63,26 @@ class RequestThread:
         if self._thread is not None:
             self._thread.join(_STOP_TIMEOUT_S)
 
-    def _run(self, cluster: Cluster) -> None:
+    def _run_jobs(self, cluster: Cluster) -> None:
         wait = 0.0
         while not self._is_stopping:
-            job = self._next(wait)
+            job = self._next_job(wait)
             with self.lock:
-                self._safely(job)
-                self._safely(cluster.tick)
+                self._run_safely(job)
+                self._run_safely(cluster.tick)
                 deadline = cluster.next_deadline()
             wait = _MAX_WAIT_S
             if deadline is not None:
                 wait = min(wait, max(0.0, deadline - cluster.clock.monotonic()))
 
-    def _next(self, wait: float) -> Callable[[], None]:
+    def _next_job(self, wait: float) -> Callable[[], None]:
         try:
             return self._queue.get(timeout=wait)
         except Empty:
             return lambda: None
 
     @staticmethod
-    def _safely(job: Callable[[], None]) -> None:
+    def _run_safely(job: Callable[[], None]) -> None:
         try:
             job()
         except Exception:  # noqa: BLE001 the thread must survive

@@ -158,19 +158,19 @@ class SocketServer:
             if isinstance(key.data, ClientConnection):
                 if key.data.is_closed:
                     continue
-                if events & selectors.EVENT_READ and not self._receive(key.data):
+                if events & selectors.EVENT_READ and not self._receive_once(key.data):
                     self.close(key.data)
                 else:
                     yield key.data
             elif key.data is None:
                 self._wakeup.drain()
             else:
-                self._accept(key.data)
+                self._accept_connection(key.data)
         if self._paused_until:
             self._resume_accepting()
         self._timers.run(blocking=False)
 
-    def _accept(self, node: int) -> None:
+    def _accept_connection(self, node: int) -> None:
         listener = self._listeners.get(node)
         if listener is None:
             return
@@ -184,18 +184,18 @@ class SocketServer:
         connection = ClientConnection(node, f"/{address[0]}")
         self._sockets[connection] = client
         if self._security.is_open:
-            self._watch(connection, selectors.EVENT_READ)
+            self._register_events(connection, selectors.EVENT_READ)
         else:
-            self._secure(connection, client)
+            self._start_security(connection, client)
 
-    def _secure(self, connection: ClientConnection, client: socket.socket) -> None:
+    def _start_security(self, connection: ClientConnection, client: socket.socket) -> None:
         """Start TLS or SASL on a new connection, with a total time limit for both."""
         tls = self._security.tls
         if tls is not None:
             self._sockets[connection] = TlsSocket(client, tls.context, self._encrypted)
         authenticator = self._security.new_authenticator()
         connection.begin_securely(authenticator, is_encrypted=tls is not None)
-        self._watch(connection, selectors.EVENT_READ)
+        self._register_events(connection, selectors.EVENT_READ)
         seconds = self._security.settings.handshake_timeout_ms / 1000
         self.call_later(seconds, lambda: self._check_secured(connection))
 
@@ -228,7 +228,7 @@ class SocketServer:
             del self._paused_until[node]
             self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
 
-    def _receive(self, connection: ClientConnection) -> bool:
+    def _receive_once(self, connection: ClientConnection) -> bool:
         """Read once from a connection. Return False if the connection must be closed."""
         client = self._sockets[connection]
         try:
@@ -275,15 +275,15 @@ class SocketServer:
 
     def flush(self, connection: ClientConnection) -> None:
         """Send as much as possible, update the registered events, and close if finished."""
-        if not self._send(connection) or connection.is_finished:
+        if not self._send_responses(connection) or connection.is_finished:
             self.close(connection)
             return
         events = selectors.EVENT_READ if connection.wants_input else 0
         if connection.unsent or (connection.is_encrypted and self._has_unsent(connection)):
             events |= selectors.EVENT_WRITE
-        self._watch(connection, events)
+        self._register_events(connection, events)
 
-    def _send(self, connection: ClientConnection) -> bool:
+    def _send_responses(self, connection: ClientConnection) -> bool:
         client = self._sockets[connection]
         try:
             while connection.unsent:
@@ -301,7 +301,7 @@ class SocketServer:
         client = self._sockets[connection]
         return isinstance(client, TlsSocket) and client.has_unsent
 
-    def _watch(self, connection: ClientConnection, events: int) -> None:
+    def _register_events(self, connection: ClientConnection, events: int) -> None:
         if events == connection.registered_events:
             return
         client = self._sockets[connection]
@@ -318,7 +318,7 @@ class SocketServer:
         if connection.is_closed:
             return
         connection.is_closed = True
-        self._watch(connection, 0)
+        self._register_events(connection, 0)
         self._sockets.pop(connection).close()
 
     @property
@@ -344,7 +344,7 @@ class SocketServer:
         if self._paused_until.pop(node, None) is None:
             self._selector.unregister(self._listeners[node])
         for connection in self._connections_of(node):
-            self._watch(connection, 0)
+            self._register_events(connection, 0)
 
     def _unmute_node(self, node: int) -> None:
         self._muted.discard(node)

@@ -71,7 +71,7 @@ class TlsSocket:
         if self._is_rejected:
             return self._discard_input()
         if not self.has_more:
-            self._fill()
+            self._receive_encrypted()
         if not self.is_ready:
             self._handshake()
         try:
@@ -81,14 +81,14 @@ class TlsSocket:
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             return 0
         finally:
-            self._push()
+            self._send_pending()
 
     def _discard_input(self) -> int:
         if self._socket.recv_into(self._shared):
             raise BlockingIOError
         return 0
 
-    def _fill(self) -> None:
+    def _receive_encrypted(self) -> None:
         count = self._socket.recv_into(self._shared)
         if count:
             self._incoming.write(self._shared[:count])
@@ -99,27 +99,27 @@ class TlsSocket:
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
-            self._push()
+            self._send_pending()
             raise BlockingIOError from None
         except ssl.SSLEOFError:
             raise ConnectionResetError("the client disconnected during the TLS handshake") from None
         except ssl.SSLError as error:
             if not self._outgoing.pending:
                 self._outgoing.write(_INTERNAL_ERROR_ALERT)
-            self._push()
-            raise TlsError(f"the TLS handshake failed: {_reason(error)}") from None
+            self._send_pending()
+            raise TlsError(f"the TLS handshake failed: {_handshake_reason(error)}") from None
         self.is_ready = True
         self.principal = peer_principal(self._tls.getpeercert(binary_form=True))
 
-    def _push(self) -> None:
+    def _send_pending(self) -> None:
         """Send as many TLS messages (handshake, alerts) as the socket accepts."""
         if self._outgoing.pending:
             self._outbox = memoryview(bytes(self._outbox) + self._outgoing.read())
         if self._outbox:
             with contextlib.suppress(BlockingIOError):
-                self._flush()
+                self._flush_outbox()
 
-    def _flush(self) -> None:
+    def _flush_outbox(self) -> None:
         while self._outbox:
             self._outbox = self._outbox[self._socket.send(self._outbox) :]
 
@@ -132,11 +132,11 @@ class TlsSocket:
             BlockingIOError: the socket accepts no more bytes.
             OSError: the connection is lost.
         """
-        self._flush()
+        self._flush_outbox()
         if not self._accepted:
             self._accepted = self._tls.write(memoryview(data)[:_WRITE_BYTES])
             self._outbox = memoryview(self._outgoing.read())
-            self._flush()
+            self._flush_outbox()
         count, self._accepted = self._accepted, 0
         return count
 
@@ -172,7 +172,7 @@ class TlsSocket:
             self._socket.send(self._outgoing.read())
 
 
-def _reason(error: ssl.SSLError) -> str:
+def _handshake_reason(error: ssl.SSLError) -> str:
     """Return OpenSSL's reason in lower case, such as "tlsv1 alert unknown ca"."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message

@@ -292,7 +292,7 @@ def transactional_header(records: memoryview | bytes | None) -> BatchHeader | No
     return header if is_one and not header.is_control else None
 
 
-def _invalid(message: str, records: dict[int, str] | None = None) -> RejectedBatchError:
+def _invalid_record(message: str, records: dict[int, str] | None = None) -> RejectedBatchError:
     return RejectedBatchError(ErrorCode.invalid_record, message, records)
 
 
@@ -344,13 +344,15 @@ def _extra_bytes(surplus: memoryview | bytes) -> RejectedBatchError:
 
 def _check_header(header: BatchHeader) -> None:
     if header.is_control:
-        raise _invalid("Clients are not allowed to write control records")
+        raise _invalid_record("Clients are not allowed to write control records")
     if header.base_offset != 0:
-        raise _invalid(f"The base offset must be 0, not {header.base_offset}")
+        raise _invalid_record(f"The base offset must be 0, not {header.base_offset}")
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         delta = header.last_offset_delta
-        raise _invalid(
+        raise _invalid_record(
             f"The record count is {header.record_count}, but the last offset delta is {delta}"
         )
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise _invalid(f"Base sequence {header.base_sequence} is invalid for a producer with an id")
+        raise _invalid_record(
+            f"Base sequence {header.base_sequence} is invalid for a producer with an id"
+        )

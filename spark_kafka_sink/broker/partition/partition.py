@@ -149,7 +149,7 @@ class Partition:
         """
         batch, header = log_validator.validate(records, options)
         if header.producer_id < 0:
-            return self._append(batch, header, options)
+            return self._append_to_log(batch, header, options)
         # While it is unknown whether an earlier batch was written, all later batches fail with the
         # storage's error. After OUT_OF_ORDER_SEQUENCE_NUMBER, librdkafka sends all of them again
         # with a new epoch.
@@ -161,15 +161,15 @@ class Partition:
                 self.log.storage.verify()
             return AppendResult(base_offset=verdict.base_offset, append_time=verdict.append_time)
         if error := self._check_transaction(header, verdict):
-            raise log_validator.RejectedBatchError(error, _explain(self, header))
+            raise log_validator.RejectedBatchError(error, _sequence_message(self, header))
         try:
-            result = self._append(batch, header, options)
+            result = self._append_to_log(batch, header, options)
         except log_validator.RejectedBatchError as rejected:
             if rejected.code is ErrorCode.kafka_storage_error and not header.is_transactional:
                 # A partition accepts any first batch of a producer. Wait for the retry of this one.
                 self.transactions.verify(header, starts_at_zero=False)
             raise
-        self._remember(header, result)
+        self._remember_batch(header, result)
         return result
 
     def _check_transaction(self, header: BatchHeader, verdict: ErrorCode) -> ErrorCode:
@@ -182,7 +182,7 @@ class Partition:
         is_mixed = not header.is_transactional and header.producer_id in self.transactions.ongoing
         return ErrorCode.invalid_txn_state if is_mixed else ErrorCode.none
 
-    def _remember(self, header: BatchHeader, result: AppendResult) -> None:
+    def _remember_batch(self, header: BatchHeader, result: AppendResult) -> None:
         time = header.max_timestamp if result.append_time == _NO_TIME else result.append_time
         self.producers.remember(header, result.base_offset, time)
         self.transactions.verifying.pop(header.producer_id, None)
@@ -199,12 +199,12 @@ class Partition:
         """Append a transaction marker; `now_ms` is in milliseconds since 1970."""
         batch = encode_control_batch(marker, now_ms)
         options = log_validator.AppendOptions(config=self.config, produce_version=0, now_ms=now_ms)
-        result = self._append(batch, BatchHeader.parse(batch), options)
+        result = self._append_to_log(batch, BatchHeader.parse(batch), options)
         lacks_batches = self.log.start_offset > 0
-        self._end(marker, result.base_offset, now_ms, lacks_batches=lacks_batches)
+        self._apply_marker(marker, result.base_offset, now_ms, lacks_batches=lacks_batches)
         self.transactions.drop_replicated(self.high_watermark)
 
-    def _end(
+    def _apply_marker(
         self, marker: EndTransactionMarker, offset: int, time_ms: int, *, lacks_batches: bool
     ) -> None:
         self.producers.end_transaction(marker, offset, time_ms, lacks_batches=lacks_batches)
@@ -222,9 +222,11 @@ class Partition:
             return
         if not header.is_control:
             time = header.max_timestamp if header.is_log_append_time else _NO_TIME
-            self._remember(header, AppendResult(base_offset=header.base_offset, append_time=time))
+            self._remember_batch(
+                header, AppendResult(base_offset=header.base_offset, append_time=time)
+            )
         elif marker := read_marker(batch, header):
-            self._end(marker, header.base_offset, header.max_timestamp, lacks_batches=True)
+            self._apply_marker(marker, header.base_offset, header.max_timestamp, lacks_batches=True)
 
     def recover(self, load: Callable[[OnBatch], LogStorage], start_offset: int) -> None:
         """Open a log that was stored before a restart, and restore the state from its batches.
@@ -243,7 +245,7 @@ class Partition:
 
         storage = load(on_batch)
         if storage.end_offset < start_offset:
-            self._restart(storage, start_offset)
+            self._restart_log(storage, start_offset)
             epochs = LeaderEpochCache()
         self.log = UnifiedLog(storage, epochs)
         self.log.delete_records(start_offset)
@@ -252,7 +254,7 @@ class Partition:
             self.replica_states.ends[node] = self.log.end_offset
         self.transactions.drop_replicated(self.high_watermark)
 
-    def _restart(self, storage: LogStorage, start_offset: int) -> None:
+    def _restart_log(self, storage: LogStorage, start_offset: int) -> None:
         """Continue a log at its start offset if the log ends below it (Kafka's LogLoader).
 
         Offsets before the start offset cannot be read, so records appended there would be lost.
@@ -278,7 +280,7 @@ class Partition:
         self.producers = ProducerStateManager()
         self.transactions = PartitionTransactions()
 
-    def _append(
+    def _append_to_log(
         self, records: memoryview | bytes, header: BatchHeader, options: log_validator.AppendOptions
     ) -> AppendResult:
         records, header = log_validator.recompress_records(records, header, options.config)
@@ -310,7 +312,7 @@ def _storage_errors() -> Iterator[None]:
         raise log_validator.RejectedBatchError(ErrorCode.kafka_storage_error, str(error)) from error
 
 
-def _explain(partition: Partition, header: BatchHeader) -> str:
+def _sequence_message(partition: Partition, header: BatchHeader) -> str:
     sent = (
         f"Producer {header.producer_id} of epoch {header.producer_epoch} sent sequence "
         f"{header.base_sequence} to {partition.topic}-{partition.index}"

@@ -106,7 +106,7 @@ class ProducerStateManager:
 
     def remember(self, header: BatchHeader, base_offset: int, append_time: int) -> None:
         """Store a batch that was appended."""
-        entry = self._entry(header.producer_id, header.producer_epoch)
+        entry = self._entry_of_epoch(header.producer_id, header.producer_epoch)
         entry.last_timestamp = header.max_timestamp
         entry.last_offset = base_offset
         entry.batches.append(
@@ -127,7 +127,7 @@ class ProducerStateManager:
         might have been deleted.
         """
         is_partial = lacks_batches and marker.producer_id not in self.entries
-        entry = self._entry(marker.producer_id, marker.epoch)
+        entry = self._entry_of_epoch(marker.producer_id, marker.epoch)
         entry.is_partial |= is_partial
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.last_timestamp = now_ms
@@ -149,7 +149,7 @@ class ProducerStateManager:
             last = max(kept)
             self.entries[producer_id] = replace(entry, batches=batches, last_offset=last)
 
-    def _entry(self, producer_id: int, epoch: int) -> ProducerStateEntry:
+    def _entry_of_epoch(self, producer_id: int, epoch: int) -> ProducerStateEntry:
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerStateEntry(epoch)

@@ -93,7 +93,7 @@ def build_batches(
     Raises:
         ValueError: an id or a timestamp is not in this broker's format.
     """
-    sections = _sections(
+    sections = _record_sections(
         [batch_entry for batch_entry in batch_entries if batch_entry.records is None], entries, ids
     )
     return [
@@ -104,7 +104,7 @@ def build_batches(
     ]
 
 
-def _sections(
+def _record_sections(
     batch_entries: Sequence[BatchEntry], entries: Sequence[Any], ids: EntryIds
 ) -> Iterator[tuple[memoryview | bytes, int]]:
     """Yield the records and the record count of each batch. All batches are encoded together."""

@@ -151,9 +151,9 @@ def read_record_columns(entries: Sequence[Fields]) -> Columns:
     rows = [_read_fields(fields) for fields in entries]
     headers = [row.headers for row in rows]
     return Columns(
-        value=_binary([row.value for row in rows]),
-        key=_binary([row.key for row in rows]),
-        headers=_encoded(headers) if any(headers) else None,
+        value=_binary_array([row.value for row in rows]),
+        key=_binary_array([row.key for row in rows]),
+        headers=_encode_header_lists(headers) if any(headers) else None,
         timestamps=np.fromiter((row.timestamp for row in rows), np.int64, len(rows)),
     )
 
@@ -165,7 +165,7 @@ def _plain_columns(entries: Sequence[Fields], names: Fields) -> Columns:
         if name not in names:
             return None
         at = 2 * names.index(name) + 1
-        return _binary([fields[at] for fields in entries])
+        return _binary_array([fields[at] for fields in entries])
 
     value = column(VALUE)
     at = 2 * names.index(TIMESTAMP) + 1
@@ -176,14 +176,17 @@ def _plain_columns(entries: Sequence[Fields], names: Fields) -> Columns:
     )
 
 
-def _binary(values: list[bytes | None]) -> pa.BinaryArray:
+def _binary_array(values: list[bytes | None]) -> pa.BinaryArray:
     return pa.array(values, pa.binary())
 
 
-def _encoded(headers: list[list[tuple[bytes, bytes | None]]]) -> pa.BinaryArray:
+def _encode_header_lists(headers: list[list[tuple[bytes, bytes | None]]]) -> pa.BinaryArray:
     offsets = np.zeros(len(headers) + 1, np.int32)
     np.cumsum([len(row) for row in headers], out=offsets[1:])
     flat = [pair for row in headers for pair in row]
-    keys, values = _binary([key for key, _ in flat]), _binary([value for _, value in flat])
+    keys, values = (
+        _binary_array([key for key, _ in flat]),
+        _binary_array([value for _, value in flat]),
+    )
     entries: Any = pa.StructArray.from_arrays([keys, values], fields=list(_HEADERS))
     return encode_headers(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), entries))

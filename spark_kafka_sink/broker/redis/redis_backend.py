@@ -67,20 +67,20 @@ class RedisBackend(StorageBackend):
             self.journal = RedisJournal(self._connection, location)
         except RedisFailedError as error:
             self.close()
-            raise _unavailable(error) from error
+            raise _unavailable_error(error) from error
         except ConfigError:
             self.close()
             raise
 
     def check_vacant(self, topic: str, partition: int) -> None:
         """See `StorageBackend`."""
-        self._streams(topic, partition).check_vacant()
+        self._streams_of(topic, partition).check_vacant()
 
     def create(self, topic: str, partition: int, config: LogConfig) -> RedisLogStorage:
         """See `StorageBackend`."""
-        streams = self._streams(topic, partition)
+        streams = self._streams_of(topic, partition)
         streams.begin()
-        return self._storage(TopicPartition(topic, partition), streams, config)
+        return self._new_storage(TopicPartition(topic, partition), streams, config)
 
     def load(
         self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
@@ -90,23 +90,23 @@ class RedisBackend(StorageBackend):
         Raises:
             ConfigError: a key is not a stream.
         """
-        streams = self._streams(topic, partition)
-        storage = self._storage(TopicPartition(topic, partition), streams, config)
+        streams = self._streams_of(topic, partition)
+        storage = self._new_storage(TopicPartition(topic, partition), streams, config)
         try:
             streams.reopen()
             storage.load(on_batch)
         except RedisFailedError as error:
-            raise _unavailable(error) from error
+            raise _unavailable_error(error) from error
         return storage
 
-    def _streams(self, topic: str, partition: int) -> RedisStreams:
+    def _streams_of(self, topic: str, partition: int) -> RedisStreams:
         location = self._location
         keys = StreamKeys(
             records=location.stream(topic, partition), batches=location.batches(topic, partition)
         )
         return RedisStreams(self._connection, location.ids, keys)
 
-    def _storage(
+    def _new_storage(
         self, topic_partition: TopicPartition, streams: RedisStreams, config: LogConfig
     ) -> RedisLogStorage:
         request: Callable[[int], bool] | None = None
@@ -116,7 +116,7 @@ class RedisBackend(StorageBackend):
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
         """See `StorageBackend`. Keys that are not streams are not deleted."""
-        self._streams(topic, partition).delete_streams(only_if_empty=only_if_empty)
+        self._streams_of(topic, partition).delete_streams(only_if_empty=only_if_empty)
 
     def close(self, *, clean: bool = True) -> None:  # noqa: ARG002
         """See `StorageBackend`."""
@@ -125,7 +125,7 @@ class RedisBackend(StorageBackend):
         self._connection.close()
 
 
-def _unavailable(error: RedisFailedError) -> BrokerUnavailableError:
+def _unavailable_error(error: RedisFailedError) -> BrokerUnavailableError:
     hint = "Start Redis, or check the URL."
     if _FULL in str(error):
         hint = "Redis is full: raise maxmemory, as in redis-cli CONFIG SET maxmemory 2gb."

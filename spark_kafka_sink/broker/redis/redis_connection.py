@@ -90,7 +90,7 @@ class RedisConnection:
         self._replication_id: bytes | None = None
         self._paused_until = 0.0
         self._is_changed = self._is_failing = self._is_open = False
-        self._connection, self._errors = _prepare(location)
+        self._connection, self._errors = _new_connection(location)
 
     def call(self, *words: RedisValue) -> Any:
         """Return the reply to one command.
@@ -153,27 +153,27 @@ class RedisConnection:
         timeout, failure = self._errors.TimeoutError, self._errors.RedisError
         try:
             with self._lock.released():
-                self._open()
+                self._connect()
                 replies = self._exchange_owned(commands)
         except timeout as error:
             self._disconnect()
             self._paused_until = time.monotonic() + _PAUSE_S
-            raise self._failed("timed out") from error
+            raise self._log_failure("timed out") from error
         except (ClaimError, ChangedDataError) as error:
             self._disconnect()
             if isinstance(error, ChangedDataError) and not self._is_changed:
                 self._is_changed = True
                 self._is_failing = False
-            self._warn(str(error))
+            self._warn_first(str(error))
             raise
         except (failure, OSError, UnicodeError) as error:
             self._disconnect()
-            raise self._failed(f"cannot be used: {error}") from error
+            raise self._log_failure(f"cannot be used: {error}") from error
         return replies
 
     def _exchange(self, commands: Sequence[Command]) -> list[Any]:
         self._connection.send_packed_command([b"".join(self._connection.pack_commands(commands))])
-        return [self._reply() for _ in commands]
+        return [self._read_reply() for _ in commands]
 
     def _exchange_allowed(self, commands: Sequence[Command]) -> list[Any]:
         """Send commands that detect other brokers and promoted replicas.
@@ -219,7 +219,7 @@ class RedisConnection:
             raise OSError("it may have loaded the state of another server")
         return replies
 
-    def _open(self) -> None:
+    def _connect(self) -> None:
         """Connect if necessary, and check that no other broker uses the prefix.
 
         Raises:
@@ -249,7 +249,7 @@ class RedisConnection:
                 [("CLIENT", "KILL", "ID", client_id) for client_id in (*former, own_id)]
             )
             if self._owned is not None:
-                self._correct(self._owned)
+                self._correct_journal(self._owned)
         self.server = _value_in(server, _RUN_ID)
         self._is_open = True
 
@@ -269,7 +269,7 @@ class RedisConnection:
                     "Restart the broker to continue with the older state"
                 )
 
-    def _correct(self, journal: str) -> None:
+    def _correct_journal(self, journal: str) -> None:
         """Update the journal in Redis to the state of this broker.
 
         Redis might have applied a change whose reply was lost, or loaded an older state after a
@@ -292,12 +292,12 @@ class RedisConnection:
         self._is_open = False
         self._connection.disconnect()
 
-    def _failed(self, reason: str) -> RedisFailedError:
+    def _log_failure(self, reason: str) -> RedisFailedError:
         """Return an error for a failure. Of consecutive failures, only the first is logged."""
-        self._warn(f"{self._address} {reason}")
+        self._warn_first(f"{self._address} {reason}")
         return RedisFailedError(f"{self._address} {reason}")
 
-    def _warn(self, text: str) -> None:
+    def _warn_first(self, text: str) -> None:
         if not self._is_failing:
             _LOG.warning("%s", text)
         self._is_failing = True
@@ -314,9 +314,9 @@ class RedisConnection:
             self._is_failing = False
             return done
         reason = next((reply for reply in replies if isinstance(reply, Exception)), done)
-        raise self._failed(f"rejected a transaction: {reason}")
+        raise self._log_failure(f"rejected a transaction: {reason}")
 
-    def _reply(self) -> Any:
+    def _read_reply(self) -> Any:
         try:
             return self._connection.read_response(disable_decoding=True)
         except self._errors.ResponseError as error:
@@ -388,7 +388,7 @@ def _check_alone(
     ]
 
 
-def _prepare(location: RedisLocation) -> tuple[Any, Any]:
+def _new_connection(location: RedisLocation) -> tuple[Any, Any]:
     """Return an unopened redis-py connection, and redis-py's exceptions module."""
     try:
         import redis

@@ -49,16 +49,16 @@ class RedisJournal(Journal):
         kind = connection.call("TYPE", self._hash).decode()
         if kind not in {"none", "hash"}:
             raise _not_a_journal(self._hash, f"it is a {kind}, not a hash")
-        self._load()  # Data that cannot be used must not be changed.
+        self._load_values()  # Data that cannot be used must not be changed.
         # If the journal is deleted while a broker runs, `RedisReplicas` creates it again.
         name, value = _FORMAT
         if self.get(name, ()) is None:
             _check_no_keys(connection, location)
             self.put(name, (), value)
         self._check_sequence_bits(location)
-        connection.own(self._hash, self._load, self._changes)
+        connection.own(self._hash, self._load_values, self._outdated_fields)
 
-    def _changes(self, stored: Mapping[bytes, bytes]) -> list[Command]:
+    def _outdated_fields(self, stored: Mapping[bytes, bytes]) -> list[Command]:
         """Return the commands that update the stored fields to the current values.
 
         Raises:
@@ -68,7 +68,7 @@ class RedisJournal(Journal):
         self._check_topics(stored)
         self._check_transactions(stored)
         expected = {
-            _field(kind, key).encode(): json.dumps(value).encode()
+            _field_name(kind, key).encode(): json.dumps(value).encode()
             for kind, values in self._values.items()
             for key, value in values.items()
         }
@@ -84,7 +84,7 @@ class RedisJournal(Journal):
 
     def _check_topics(self, stored: Mapping[bytes, bytes]) -> None:
         for (name,), topic in self.all(TOPIC).items():
-            other = json.loads(stored.get(_field(TOPIC, (name,)).encode(), b"{}"))
+            other = json.loads(stored.get(_field_name(TOPIC, (name,)).encode(), b"{}"))
             if other.get("id", topic["id"]) != topic["id"]:
                 raise ChangedDataError(
                     f"Redis has loaded an older state, from before topic {name} was deleted and "
@@ -93,7 +93,7 @@ class RedisJournal(Journal):
 
     def _check_transactions(self, stored: Mapping[bytes, bytes]) -> None:
         for (name,), txn in self.all(TRANSACTION).items():
-            other = json.loads(stored.get(_field(TRANSACTION, (name,)).encode(), b"null"))
+            other = json.loads(stored.get(_field_name(TRANSACTION, (name,)).encode(), b"null"))
             if other and _has_ended(other, txn):
                 raise ChangedDataError(
                     f"Redis has loaded an older state, in which a transaction of {name} is open "
@@ -117,7 +117,7 @@ class RedisJournal(Journal):
                 hint=f"Nothing was changed. Set sequence_bits={stored}, or another prefix.",
             )
 
-    def _load(self) -> None:
+    def _load_values(self) -> None:
         self._values.clear()
         flat = self._connection.call("HGETALL", self._hash)
         for name, value in zip(flat[::2], flat[1::2], strict=True):
@@ -125,7 +125,7 @@ class RedisJournal(Journal):
                 continue
             try:
                 kind, *key = json.loads(name)
-                self._set(kind, tuple(key), json.loads(value))
+                self._set_value(kind, tuple(key), json.loads(value))
             except (ValueError, TypeError) as error:
                 raise _not_a_journal(self._hash, f"its field {name!r} cannot be read") from error
 
@@ -135,12 +135,12 @@ class RedisJournal(Journal):
         Raises:
             OSError: Redis failed.
         """
-        field = _field(kind, key)
+        field = _field_name(kind, key)
         if value is None:
             self._connection.call("HDEL", self._hash, field)
         else:
             self._connection.call("HSET", self._hash, field, json.dumps(value))
-        self._set(kind, key, value)
+        self._set_value(kind, key, value)
 
 
 def _has_ended(stored: Mapping[str, Any], txn: Mapping[str, Any]) -> bool:
@@ -150,7 +150,7 @@ def _has_ended(stored: Mapping[str, Any], txn: Mapping[str, Any]) -> bool:
     return stored["state"] in OPEN_STATES and is_other and txn["updated_ms"] > stored["updated_ms"]
 
 
-def _field(kind: str, key: Key) -> str:
+def _field_name(kind: str, key: Key) -> str:
     return json.dumps([kind, *key])
 
 
@@ -161,7 +161,7 @@ def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None
         ConfigError: keys with the prefix exist.
     """
     keys: list[str] = []
-    for key in _keys(connection, location.pattern):
+    for key in _scan_keys(connection, location.pattern):
         if key == location.journal.encode():
             continue
         keys.append(f"{key.decode(errors='replace')} ({connection.call('TYPE', key).decode()})")
@@ -176,7 +176,7 @@ def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None
         )
 
 
-def _keys(connection: RedisConnection, pattern: str) -> Iterator[bytes]:
+def _scan_keys(connection: RedisConnection, pattern: str) -> Iterator[bytes]:
     cursor = b"0"
     while True:
         cursor, page = connection.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1_000)

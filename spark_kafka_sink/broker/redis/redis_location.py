@@ -60,7 +60,7 @@ class RedisLocation:
             "replicas": 0,
             "timeout_ms": _DEFAULT_TIMEOUT_MS,
         }
-        numbers |= {name: _number(name, query.pop(name)) for name in numbers if name in query}
+        numbers |= {name: _parse_number(name, query.pop(name)) for name in numbers if name in query}
         # urlunsplit would return unix:/path, which redis-py rejects.
         base = f"{parts.scheme}://{parts.netloc}{parts.path}"
         where = parts.netloc.rpartition("@")[2]
@@ -95,7 +95,7 @@ class RedisLocation:
         return f"{_GLOB.sub(_ESCAPED, self.prefix)}:*"
 
 
-def _number(name: str, text: str) -> int:
+def _parse_number(name: str, text: str) -> int:
     if not text.isdecimal():
         raise ConfigError(f"{name}={text} in the storage URL is not a number", hint="Set a number.")
     return int(text)

@@ -63,11 +63,13 @@ class RedisBatchTable(BatchTable):
         dropped_bytes = self.position(count)
         for column in (self._last_offsets, self._ends, self._timestamps):
             del column[:count]
-        self._ends = _column(np.array(self._ends) - dropped_bytes)
-        self._newest = _column(np.maximum.accumulate(np.maximum(self._timestamps, NO_TIMESTAMP)))
+        self._ends = _int64_array(np.array(self._ends) - dropped_bytes)
+        self._newest = _int64_array(
+            np.maximum.accumulate(np.maximum(self._timestamps, NO_TIMESTAMP))
+        )
 
 
-def _column(values: NDArray[np.int64]) -> array[int]:
+def _int64_array(values: NDArray[np.int64]) -> array[int]:
     return array("q", values.tobytes())
 
 
@@ -145,14 +147,14 @@ class RedisLogStorage(LogStorage):
         header = BatchHeader.parse(stamped)
         section = records_section(stamped, header)
         entry = BatchEntry.of(header, section)
-        commands = [] if header.is_control else self._entries(entry, section)
+        commands = [] if header.is_control else self._record_commands(entry, section)
         first = self._ids.text(facts.base_offset)
         commands.append(add_command(self._streams.keys.batches, first, entry.fields(stamped)))
         self._streams.remove_failed_append()
         self._streams.write(commands, OffsetSpan(facts.base_offset, facts.last_offset))
         self._table.add(BatchFacts.of(header, entry.size))
 
-    def _entries(self, entry: BatchEntry, section: memoryview) -> list[Command]:
+    def _record_commands(self, entry: BatchEntry, section: memoryview) -> list[Command]:
         plain = entry.batch(section, entry.header.record_count)
         key, text = self._streams.keys.records, self._ids.text
         return [
@@ -259,13 +261,13 @@ class RedisLogStorage(LogStorage):
         if not config.deletes:
             return
         if config.retention_ms != UNLIMITED:
-            number = self._expired(now_ms - config.retention_ms)
+            number = self._end_of_expired(now_ms - config.retention_ms)
         surplus = self.size - config.retention_bytes
         if config.retention_bytes != UNLIMITED and surplus > 0:
             number = max(number, self._table.end_within(0, surplus))
         self.delete_before(self._start_of(min(number, self._table.index_at(high_watermark))))
 
-    def _expired(self, oldest_ms: int) -> int:
+    def _end_of_expired(self, oldest_ms: int) -> int:
         """Return the end of the expired batch numbers. Without timestamps, the ids are used."""
         number = self._table.first_at(oldest_ms)
         if number > self._table.first_at(0):

@@ -80,7 +80,7 @@ class RedisReplicas:
             self._waiting.add(log)
             if self._thread is None:
                 self._thread = threading.Thread(
-                    target=self._run, name="kafkaprod-redis-wait", daemon=True
+                    target=self._run_waits, name="kafkaprod-redis-wait", daemon=True
                 )
                 self._thread.start()
             self._changed.notify()
@@ -95,9 +95,9 @@ class RedisReplicas:
             self._thread.join(_STOP_TIMEOUT_S)
         self._connection.close()
 
-    def _run(self) -> None:
-        while (requested := self._next()) is not None:
-            if not self._wait():
+    def _run_waits(self) -> None:
+        while (requested := self._next_requests()) is not None:
+            if not self._wait_for_replicas():
                 continue
             with self._changed:
                 for log, offset in requested.items():
@@ -106,13 +106,13 @@ class RedisReplicas:
             for log in requested:
                 self._on_replicated(log.topic_partition)
 
-    def _next(self) -> dict[LogReplication, int] | None:
+    def _next_requests(self) -> dict[LogReplication, int] | None:
         """Wait for requests and return their offsets, or None after `close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or self._waiting)
             return None if self._is_stopping else {log: log.requested for log in self._waiting}
 
-    def _wait(self) -> bool:
+    def _wait_for_replicas(self) -> bool:
         commands = [("HINCRBY", self._journal, WAITS_FIELD, 1), ("WAIT", self._replicas, _WAIT_MS)]
         try:
             _, count = check_replies(self._connection.pipeline(commands))

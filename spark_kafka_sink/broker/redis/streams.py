@@ -72,14 +72,14 @@ class RedisStreams:
         Raises:
             RedisFailedError: a key exists.
         """
-        for key, kind in self._types().items():
+        for key, kind in self._key_types().items():
             if kind != "none":
                 raise RedisFailedError(
                     f"the key {key} exists ({kind}), but the broker's journal does not list it. "
                     "Rename or delete it, or choose another topic name"
                 )
 
-    def _types(self) -> dict[str, str]:
+    def _key_types(self) -> dict[str, str]:
         replies = check_replies(self._connection.pipeline([("TYPE", key) for key in self.keys]))
         return {key: reply.decode() for key, reply in zip(self.keys, replies, strict=True)}
 
@@ -104,7 +104,7 @@ class RedisStreams:
             ConfigError: a key is not a stream.
         """
         missing = []
-        for key, kind in self._types().items():
+        for key, kind in self._key_types().items():
             if kind == "none":
                 _LOG.warning("the stream %s is missing: its records are lost", key)
                 missing.append(key)
@@ -129,7 +129,7 @@ class RedisStreams:
         self._connection.newest.pop(self.keys.batches, None)
         if only_if_empty:
             self._connection.call("WATCH", *self.keys)
-        types = self._types()
+        types = self._key_types()
         streams = [key for key, kind in types.items() if kind == "stream"]
         for key in types.keys() - set(streams):
             if types[key] != "none":
@@ -168,7 +168,7 @@ class RedisStreams:
     def restore_start(self) -> int:
         """Return the log start offset, and complete an interrupted `trim`."""
         is_trimmed = self.load_reserved()
-        groups = self._groups()
+        groups = self._group_positions()
         if _START in groups:
             start = self._ids.read(groups[_START])
             self.trim(start)
@@ -177,7 +177,7 @@ class RedisStreams:
         self._connection.call("XGROUP", "CREATE", self.keys.batches, _START, self._ids.text(start))
         return start
 
-    def _groups(self) -> dict[str, bytes]:
+    def _group_positions(self) -> dict[str, bytes]:
         """Return the last delivered id of each group of the batches' stream, by name."""
         replies = self._connection.call("XINFO", "GROUPS", self.keys.batches)
         groups = (dict(zip(reply[::2], reply[1::2], strict=True)) for reply in replies)
@@ -194,7 +194,7 @@ class RedisStreams:
         except RedisFailedError:
             # Redis might have executed the commands before the reply was lost.
             self._uncertain = commands, span
-            if not self._resolve():
+            if not self._is_applied():
                 raise
             self.remember(span.first)
             return
@@ -243,7 +243,7 @@ class RedisStreams:
             self.mark_deletion()
         self._leftovers = []
 
-    def _resolve(self) -> bool:
+    def _is_applied(self) -> bool:
         """Return True if a batch is known to be written although the reply was lost.
 
         If only a part of it was written, delete this part.
@@ -271,7 +271,7 @@ class RedisStreams:
         pages = check_replies(self._connection.transaction(commands)[: len(self.keys)])
         self.reserved = max(self.reserved, span.last + 1)
         self._uncertain = None
-        ours = _written(writes, dict(zip(self.keys, pages, strict=True)))
+        ours = _find_written(writes, dict(zip(self.keys, pages, strict=True)))
         if len(ours) == len(writes):
             return True
         self._leftovers = [("XDEL", key, entry_id) for key, entry_id in ours]
@@ -331,7 +331,7 @@ def add_command(key: str, entry_id: bytes, fields: Sequence[RedisValue]) -> Comm
     return ("XADD", key, "NOMKSTREAM", entry_id, *fields)
 
 
-def _written(
+def _find_written(
     writes: Sequence[Command], pages: Mapping[str, list[Any]]
 ) -> list[tuple[RedisValue, RedisValue]]:
     """Return key and entry id of those writes whose entries are in the streams.
@@ -346,11 +346,11 @@ def _written(
     return [
         (key, entry_id)
         for _, key, _, entry_id, *fields in writes
-        if stored.get((str(key), entry_id)) == [_encoded(value) for value in fields]
+        if stored.get((str(key), entry_id)) == [_redis_bytes(value) for value in fields]
     ]
 
 
-def _encoded(value: RedisValue) -> bytes:
+def _redis_bytes(value: RedisValue) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 

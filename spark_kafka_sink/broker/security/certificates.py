@@ -91,7 +91,9 @@ class CertificateAuthority:
     def __init__(self, name: str = "kafkaprod test authority") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
-        builder = _builder(self._key, name, now - _SKEW, now + 10 * LIFETIME, is_authority=True)
+        builder = _certificate_builder(
+            self._key, name, now - _SKEW, now + 10 * LIFETIME, is_authority=True
+        )
         builder = builder.issuer_name(common_name(name))
         self._certificate = builder.sign(self._key, hashes.SHA256())
 
@@ -104,13 +106,13 @@ class CertificateAuthority:
         """Issue a server certificate for names and addresses, expired if `expires_in` < 0."""
         names = x509.SubjectAlternativeName(list(map(general_name, hosts)))
         common = "kafkaprod embedded broker"
-        return self._issue(common, ExtendedKeyUsageOID.SERVER_AUTH, expires_in, names)
+        return self._issue_certificate(common, ExtendedKeyUsageOID.SERVER_AUTH, expires_in, names)
 
     def client(self, name: str, expires_in: timedelta = LIFETIME) -> Certificate:
         """Issue a client certificate. The principal is User:CN=`name`."""
-        return self._issue(name, ExtendedKeyUsageOID.CLIENT_AUTH, expires_in, None)
+        return self._issue_certificate(name, ExtendedKeyUsageOID.CLIENT_AUTH, expires_in, None)
 
-    def _issue(
+    def _issue_certificate(
         self,
         name: str,
         purpose: x509.ObjectIdentifier,
@@ -122,7 +124,7 @@ class CertificateAuthority:
         start = min(datetime.now(UTC), until) - _SKEW
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
-            _builder(key, name, start, until, is_authority=False)
+            _certificate_builder(key, name, start, until, is_authority=False)
             .issuer_name(self._certificate.subject)
             .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
             .add_extension(authority, critical=False)
@@ -134,7 +136,7 @@ class CertificateAuthority:
         )
 
 
-def _builder(
+def _certificate_builder(
     key: ec.EllipticCurvePrivateKey,
     name: str,
     start: datetime,
@@ -249,8 +251,8 @@ class ServerTls:
         Raises:
             ConfigError: a file cannot be read, or has the wrong content.
         """
-        trusted = _read(files.ca)
-        clients = _read(files.client_ca or files.ca)
+        trusted = _read_pem(files.ca)
+        clients = _read_pem(files.client_ca or files.ca)
         context = self._new_context(clients + self.authority.certificate)
         password = None
         if files.key_password is not None:
@@ -282,7 +284,7 @@ class ServerTls:
         return context
 
 
-def _read(path: str) -> str:
+def _read_pem(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

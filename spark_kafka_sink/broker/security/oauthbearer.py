@@ -60,7 +60,7 @@ def unsecured_token(principal: str, lifetime_seconds: float = 3600.0) -> str:
     """Return an unsigned token like those of Kafka's unsecured login."""
     now = time.time()
     claims = {"sub": principal, "iat": now, "exp": now + lifetime_seconds}
-    return f"{_encoded({'alg': _UNSIGNED})}.{_encoded(claims)}."
+    return f"{_encode_part({'alg': _UNSIGNED})}.{_encode_part(claims)}."
 
 
 def validate_unsecured(token: str) -> BearerToken:
@@ -69,10 +69,10 @@ def validate_unsecured(token: str) -> BearerToken:
     Raises:
         AuthenticationError: the token is signed, expired or malformed.
     """
-    header, claims, signature = _parts(token)
-    if _json(header).get("alg") != _UNSIGNED or signature:
+    header, claims, signature = _token_parts(token)
+    if _decode_part(header).get("alg") != _UNSIGNED or signature:
         raise AuthenticationError("the token is signed, but only unsigned tokens are accepted")
-    return _token(_json(claims), "sub")
+    return _check_claims(_decode_part(claims), "sub")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +120,10 @@ class JwksValidator:
             # TypeError is raised because joserfc iterates over a `crit` header of any type.
             # RecursionError: releases before 1.3 parse a deeply nested header.
             raise AuthenticationError(f"the token is invalid: {error}") from error
-        return _token(claims, self.principal_claim)
+        return _check_claims(claims, self.principal_claim)
 
 
-def _token(claims: Mapping[str, Any], principal_claim: str) -> BearerToken:
+def _check_claims(claims: Mapping[str, Any], principal_claim: str) -> BearerToken:
     principal, ends = claims.get(principal_claim), claims.get("exp")
     if not isinstance(principal, str) or not principal or not _is_unicode(principal):
         raise AuthenticationError(f"the token has no valid claim {principal_claim}")
@@ -139,14 +139,14 @@ def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _parts(token: str) -> tuple[str, str, str]:
+def _token_parts(token: str) -> tuple[str, str, str]:
     parts = token.split(".")
     if len(parts) != 3:
         raise AuthenticationError("the token is not a JSON Web Token")
     return parts[0], parts[1], parts[2]
 
 
-def _json(part: str) -> Mapping[str, Any]:
+def _decode_part(part: str) -> Mapping[str, Any]:
     try:
         claims = json.loads(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (binascii.Error, ValueError, RecursionError):
@@ -156,7 +156,7 @@ def _json(part: str) -> Mapping[str, Any]:
     return claims
 
 
-def _encoded(values: Mapping[str, Any]) -> str:
+def _encode_part(values: Mapping[str, Any]) -> str:
     return urlsafe_b64encode(json.dumps(values).encode()).rstrip(b"=").decode()
 
 
@@ -175,16 +175,16 @@ class OAuthBearerSaslServer(SaslServer):
         """See `SaslServer`."""
         if response == _ACKNOWLEDGED_FAILURE and self._rejection is not None:
             raise SaslAuthenticationError(self._rejection)
-        authorization_id, text = _parsed(response)
+        authorization_id, text = _parse_message(response)
         try:
             token = self._validate(text)
         except AuthenticationError:
             self._rejection = json.dumps({"status": "invalid_token"}, separators=(",", ":"))
             return self._rejection.encode()
-        self._accept(token, authorization_id)
+        self._accept_token(token, authorization_id)
         return b""
 
-    def _accept(self, token: BearerToken, authorization_id: str) -> None:
+    def _accept_token(self, token: BearerToken, authorization_id: str) -> None:
         if authorization_id not in {"", token.principal}:
             raise SaslAuthenticationError(
                 f"Authentication failed: Client requested an authorization id ({authorization_id}) "
@@ -195,7 +195,7 @@ class OAuthBearerSaslServer(SaslServer):
         self.expires_at_ms = token.expires_at_ms
 
 
-def _parsed(response: bytes) -> tuple[str, str]:
+def _parse_message(response: bytes) -> tuple[str, str]:
     """Return the authorization id and the token of the client's message."""
     match = _MESSAGE.fullmatch(response.decode("utf-8", "replace"))
     if match is None:

@@ -93,7 +93,7 @@ class Credentials:
             mechanism: ScramCredential.of(password, hash_name, self._iterations)
             for mechanism, hash_name in HASHES.items()
         }
-        self._users[user] = _User(scram=scram, password_mac=self._mac(password))
+        self._users[user] = _User(scram=scram, password_mac=self._password_mac(password))
 
     def remove(self, user: str) -> None:
         """Remove a user. Has no effect if the user does not exist."""
@@ -103,18 +103,20 @@ class Credentials:
         """Return True if the user has this password. Takes the same time for unknown users."""
         credentials = self._users.get(user)
         expected = self._key if credentials is None else credentials.password_mac
-        return hmac.compare_digest(expected, self._mac(password)) and credentials is not None
+        return (
+            hmac.compare_digest(expected, self._password_mac(password)) and credentials is not None
+        )
 
     def scram(self, user: str, mechanism: str) -> ScramCredential | None:
         """Return a user's credential for a SCRAM mechanism, or None if the user is unknown."""
         credentials = self._users.get(user)
         return None if credentials is None else credentials.scram[mechanism]
 
-    def _mac(self, password: str) -> bytes:
+    def _password_mac(self, password: str) -> bytes:
         return hmac.digest(self._key, password.encode(), "sha256")
 
 
-def _text(response: bytes) -> str:
+def _decode_utf8(response: bytes) -> str:
     try:
         return response.decode()
     except UnicodeDecodeError:
@@ -141,7 +143,7 @@ class PlainSaslServer(SaslServer):
 
     def evaluate(self, response: bytes) -> bytes:
         """See `SaslServer`."""
-        tokens = _text(response).split("\0")
+        tokens = _decode_utf8(response).split("\0")
         if len(tokens) != 3:
             raise SaslAuthenticationError(
                 f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}"
@@ -191,18 +193,22 @@ class ScramSaslServer(SaslServer):
 
     def evaluate(self, response: bytes) -> bytes:
         """See `SaslServer`."""
-        text = _text(response)
-        return self._first(text) if self._exchange is None else self._final(text, self._exchange)
+        text = _decode_utf8(response)
+        return (
+            self._evaluate_first(text)
+            if self._exchange is None
+            else self._evaluate_final(text, self._exchange)
+        )
 
-    def _first(self, text: str) -> bytes:
+    def _evaluate_first(self, text: str) -> bytes:
         match = _FIRST.fullmatch(text)
         if match is None:
             raise SaslServerError("Invalid SCRAM client first message")
-        user = _unescaped(match["name"])
+        user = _unescape_name(match["name"])
         credential = self._credentials.scram(user, self._mechanism)
         if credential is None:
             raise SaslServerError("Authentication failed: Invalid user credentials")
-        _check_authorization_id(_unescaped(match["authzid"] or ""), user)
+        _check_authorization_id(_unescape_name(match["authzid"] or ""), user)
         nonce = match["nonce"] + self._nonce
         salt = b64encode(credential.salt).decode()
         server_first = f"r={nonce},s={salt},i={credential.iterations}"
@@ -215,15 +221,15 @@ class ScramSaslServer(SaslServer):
         )
         return server_first.encode()
 
-    def _final(self, text: str, exchange: _Exchange) -> bytes:
+    def _evaluate_final(self, text: str, exchange: _Exchange) -> bytes:
         match = _FINAL.fullmatch(text)
-        if match is None or _decoded(match["binding"]) != exchange.gs2.encode():
+        if match is None or _decode_base64(match["binding"]) != exchange.gs2.encode():
             raise SaslServerError("Invalid SCRAM client final message")
         # Check only the end, like Kafka, because librdkafka before 2.2 sends its own part twice.
         if not match["nonce"].endswith(exchange.nonce):
             raise SaslServerError("Invalid client nonce in the final client message.")
         signed = f"{exchange.messages},{match['bare']}".encode()
-        if not self._proves(_decoded(match["proof"]), signed, exchange.credential):
+        if not self._is_proof(_decode_base64(match["proof"]), signed, exchange.credential):
             raise SaslServerError("Invalid client credentials")
         signature = hmac.digest(exchange.credential.server_key, signed, self._hash)
         self.is_complete = True
@@ -231,7 +237,7 @@ class ScramSaslServer(SaslServer):
         self._exchange = None
         return b"v=" + b64encode(signature)
 
-    def _proves(self, proof: bytes, signed: bytes, credential: ScramCredential) -> bool:
+    def _is_proof(self, proof: bytes, signed: bytes, credential: ScramCredential) -> bool:
         """Return True if a client proof matches the stored hash of the client key."""
         signature = hmac.digest(credential.stored_key, signed, self._hash)
         if len(proof) != len(signature):
@@ -240,11 +246,11 @@ class ScramSaslServer(SaslServer):
         return hmac.compare_digest(hashlib.new(self._hash, key).digest(), credential.stored_key)
 
 
-def _unescaped(name: str) -> str:
+def _unescape_name(name: str) -> str:
     return name.replace("=2C", ",").replace("=3D", "=")
 
 
-def _decoded(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except binascii.Error:

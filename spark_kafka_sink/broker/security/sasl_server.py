@@ -140,13 +140,13 @@ class SaslServerAuthenticator:
         expires_at = self._session.expires_at if self._session is not None else None
         if expires_at is None:
             return True
-        if api == ApiKey.SASL_HANDSHAKE and self._reauthenticates(now):
+        if api == ApiKey.SASL_HANDSHAKE and self._begin_reauthentication(now):
             return False
         if now > expires_at:
             raise ProtocolError("its session expired without re-authentication")
         return True
 
-    def _reauthenticates(self, now: float) -> bool:
+    def _begin_reauthentication(self, now: float) -> bool:
         last = self._reauthenticated_at
         if last is not None and now - last < _MIN_REAUTH_S:
             return False
@@ -186,7 +186,7 @@ class SaslServerAuthenticator:
     def authenticate(self, message: bytes, clock: Clock) -> dict[str, Any]:
         """Return the response to SaslAuthenticate."""
         try:
-            challenge = self._evaluate(message, clock)
+            challenge = self._evaluate_message(message, clock)
         except SaslServerError as error:
             self._stage = Stage.FAILED
             self.failure_reason = error.message
@@ -210,13 +210,13 @@ class SaslServerAuthenticator:
         The client does not receive the reason of a failure.
         """
         try:
-            return self._evaluate(message, clock)
+            return self._evaluate_message(message, clock)
         except SaslServerError as error:
             self._stage = Stage.FAILED
             self.failure_reason = error.message
             return None
 
-    def _evaluate(self, message: bytes, clock: Clock) -> bytes:
+    def _evaluate_message(self, message: bytes, clock: Clock) -> bytes:
         exchange, before = self._exchange, self._session
         if exchange is None:
             raise ProtocolError("SaslAuthenticate without SaslHandshake")
@@ -227,24 +227,24 @@ class SaslServerAuthenticator:
             )
         challenge = exchange.evaluate(message)
         if exchange.is_complete:
-            self._complete(exchange, clock)
+            self._complete_exchange(exchange, clock)
         return challenge
 
-    def _complete(self, exchange: SaslServer, clock: Clock) -> None:
+    def _complete_exchange(self, exchange: SaslServer, clock: Clock) -> None:
         before = self._session
         if before is not None and before.user != exchange.user:
             raise SaslAuthenticationError(
                 "Cannot change principals during re-authentication from "
                 f"User.{before.user}: User.{exchange.user}"
             )
-        lifetime = self._lifetime_ms = self._lifetime(exchange, clock)
+        lifetime = self._lifetime_ms = self._session_lifetime(exchange, clock)
         expires_at = None if lifetime is None else clock.monotonic() + lifetime / 1000
         self._session = _Session(self._mechanism, exchange.user, expires_at)
         self._stage = Stage.COMPLETE
         self.takes_tokens = False
         self._exchange = None
 
-    def _lifetime(self, exchange: SaslServer, clock: Clock) -> int | None:
+    def _session_lifetime(self, exchange: SaslServer, clock: Clock) -> int | None:
         """Return the session lifetime in milliseconds, or None if it is unlimited.
 
         The lifetime is the minimum of the broker's limit and the credential's remaining lifetime.

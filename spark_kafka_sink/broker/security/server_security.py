@@ -100,7 +100,7 @@ def trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]
     return options
 
 
-def _quoted(text: str) -> str:
+def _quote_jaas_value(text: str) -> str:
     """Quote a value for a JAAS entry, which Java parses with StreamTokenizer."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
@@ -138,7 +138,7 @@ class SecurityControls(ABC):
         Raises:
             ConfigError: TLS is not enabled.
         """
-        return self._tls.ca_certificate
+        return self._required_tls.ca_certificate
 
     @property
     def ca_file(self) -> Path:
@@ -147,7 +147,7 @@ class SecurityControls(ABC):
         Raises:
             ConfigError: the broker has no TLS.
         """
-        return self._tls.files.write("ca.crt", self._tls.ca_certificate)
+        return self._required_tls.files.write("ca.crt", self._required_tls.ca_certificate)
 
     def client_certificate(self, name: str, expires_in: timedelta = LIFETIME) -> Certificate:
         """Issue a certificate for a client. The client's principal is User:CN=`name`.
@@ -159,7 +159,7 @@ class SecurityControls(ABC):
         Raises:
             ConfigError: the broker has no TLS.
         """
-        return self._tls.authority.client(name, expires_in)
+        return self._required_tls.authority.client(name, expires_in)
 
     def client_certificate_files(self, certificate: Certificate) -> tuple[Path, Path]:
         """Write a certificate and its key to PEM files, which are deleted with this object.
@@ -167,7 +167,7 @@ class SecurityControls(ABC):
         Raises:
             ConfigError: the broker has no TLS.
         """
-        return self._tls.files.write_pair(certificate.certificate, certificate.key)
+        return self._required_tls.files.write_pair(certificate.certificate, certificate.key)
 
     def change_certificate(
         self,
@@ -188,9 +188,11 @@ class SecurityControls(ABC):
             ConfigError: the broker has no TLS, or a file cannot be used.
         """
         if files is not None:
-            self._tls.use(files)
+            self._required_tls.use(files)
         else:
-            self._tls.issue(self._tls.hosts if hosts is None else hosts, expires_in)
+            self._required_tls.issue(
+                self._required_tls.hosts if hosts is None else hosts, expires_in
+            )
 
     def set_password(self, user: str, password: str) -> None:
         """Add a user or change a password. Takes effect at the next authentication."""
@@ -270,11 +272,11 @@ class SecurityControls(ABC):
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.security_protocol,
             **trust(ca, certificate),
-            **self._login(user, mechanism),
+            **self._login_options(user, mechanism),
         }
         return {prefix + name: value for name, value in options.items()}
 
-    def _login(self, user: str | None, mechanism: str | None) -> dict[str, str]:
+    def _login_options(self, user: str | None, mechanism: str | None) -> dict[str, str]:
         """Return sasl.mechanism and sasl.jaas.config, or an empty dict if SASL is not enabled.
 
         For OAUTHBEARER, the options contain an unsigned token.
@@ -296,7 +298,7 @@ class SecurityControls(ABC):
                     f"the broker has no user {name}", hint=f"Users: {', '.join(self._passwords)}."
                 )
             options = {"username": name, "password": reveal_password(name, self._passwords[name])}
-        jaas = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
+        jaas = " ".join(f"{name}={_quote_jaas_value(value)}" for name, value in options.items())
         return {
             "sasl.mechanism": chosen,
             "sasl.jaas.config": f"{_MODULES[chosen]} required {jaas};",
@@ -310,7 +312,7 @@ class SecurityControls(ABC):
         return next(iter(self._passwords))
 
     @property
-    def _tls(self) -> ServerTls:
+    def _required_tls(self) -> ServerTls:
         if self._security.tls is None:
             raise ConfigError(
                 "the embedded broker does not use TLS", hint="Start the broker with tls=True."

@@ -64,7 +64,7 @@ class DataDir(StorageBackend):
         self.path = absolute_path(path)
         self._handles = FileHandles()
         try:
-            _create(self.path)
+            _create_folder(self.path)
             _check_own(self.path)
             self._lock = open_locked(self.path / LOCK, os.O_RDWR | os.O_CREAT)
             self.journal = self._open_journal()
@@ -109,9 +109,9 @@ class DataDir(StorageBackend):
         """See `StorageBackend`."""
         folder = self.folder(topic, partition)
         folder.mkdir()
-        return self._storage(topic, partition, config, [])
+        return self._new_storage(topic, partition, config, [])
 
-    def _storage(
+    def _new_storage(
         self, topic: str, partition: int, config: LogConfig, segments: Sequence[DiskSegment]
     ) -> SegmentedStorage:
         key = (topic, partition)
@@ -139,8 +139,8 @@ class DataDir(StorageBackend):
                 _LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
                 self.journal.put(RECOVERY_POINT, (topic, partition), None)
-            segments = self._segments(TopicPartition(topic, partition), config, on_batch)
-            return self._storage(topic, partition, config, segments)
+            segments = self._load_segments(TopicPartition(topic, partition), config, on_batch)
+            return self._new_storage(topic, partition, config, segments)
         except OSError as error:
             restore = "Restore the folder from a backup, or make it readable"
             raise ConfigError(
@@ -149,7 +149,7 @@ class DataDir(StorageBackend):
                 hint=_FREE if error.errno in _NOT_WRITABLE else restore,
             ) from error
 
-    def _segments(
+    def _load_segments(
         self, topic_partition: TopicPartition, config: LogConfig, on_batch: OnBatch
     ) -> list[DiskSegment]:
         """Open the segments of a partition. After a crash, truncate the log at an incomplete batch.
@@ -166,7 +166,7 @@ class DataDir(StorageBackend):
         for number, path in enumerate(paths):
             if (base := int(path.stem)) < end:
                 reason = f"its first offset is below {end}, the end of the log"
-                raise _damaged(path, reason, _TRUNCATE)
+                raise _damage_error(path, reason, _TRUNCATE)
             if number and base > max(end, start):
                 self._check_gap(folder, end, base)
             segment = self._new_segment(folder, config)(base, is_new=False)
@@ -177,9 +177,9 @@ class DataDir(StorageBackend):
             if not scan(segment, on_batch, trusted=not segment.is_dirty):
                 problem = f"no valid batch at byte {segment.table.size}"
                 if self.was_clean:
-                    raise _damaged(path, problem, _TRUNCATE)
+                    raise _damage_error(path, problem, _TRUNCATE)
                 if is_flushed:
-                    raise _damaged(path, problem, "delete the file to lose only its records")
+                    raise _damage_error(path, problem, "delete the file to lose only its records")
                 self._truncate_log(segment, later)
                 break
             end = base if segment.table.last_offset is None else segment.table.last_offset + 1
@@ -199,7 +199,7 @@ class DataDir(StorageBackend):
         """
         reason = f"the offsets {end} to {recovery_point - 1} are missing"
         if self.was_clean:
-            raise _damaged(
+            raise _damage_error(
                 folder, reason, _NO_MARK.format(f"continue {folder.name} at offset {end}")
             )
         _LOG.warning("%s is damaged: %s", folder, reason)
@@ -214,7 +214,7 @@ class DataDir(StorageBackend):
         reason = f"the offsets {end} to {base - 1} are missing"
         if self.was_clean and gap not in self._known_gaps:
             effect = f"start without the records of {folder.name} at them"
-            raise _damaged(folder, reason, _NO_MARK.format(effect))
+            raise _damage_error(folder, reason, _NO_MARK.format(effect))
         _LOG.warning("%s is damaged: %s", folder, reason)
         self._gaps.append(gap)
 
@@ -272,7 +272,7 @@ class DataDir(StorageBackend):
         self.close(clean=self.was_clean)
 
 
-def _create(path: Path) -> None:
+def _create_folder(path: Path) -> None:
     """Create a folder that survives a crash of the machine, unless it exists."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
@@ -324,7 +324,7 @@ def _own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
     return [folder / name for name in sorted(files) if pattern.fullmatch(name)]
 
 
-def _damaged(path: Path, reason: str, remedy: str) -> ConfigError:
+def _damage_error(path: Path, reason: str, remedy: str) -> ConfigError:
     return ConfigError(
         f"{path} is damaged: {reason}",
         hint=f"Nothing was changed. Restore the files from a backup, or {remedy}.",

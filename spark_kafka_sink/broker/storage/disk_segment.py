@@ -42,16 +42,18 @@ def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:
             segment.path.open("rb") as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
         ):
-            _scan(memoryview(mapped), segment, on_batch, trusted=trusted)
+            _scan_batches(memoryview(mapped), segment, on_batch, trusted=trusted)
     return segment.table.size == size
 
 
-def _scan(data: memoryview, segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> None:
+def _scan_batches(
+    data: memoryview, segment: DiskSegment, on_batch: OnBatch, *, trusted: bool
+) -> None:
     at, expected = 0, segment.base_offset
     with data:
         while len(data) - at >= HEADER_SIZE:
             header = BatchHeader.parse(data, at)
-            if not _fits(header, len(data) - at, expected):
+            if not _is_next_batch(header, len(data) - at, expected):
                 return
             with data[at : at + header.size] as batch:
                 if not trusted and checksum(batch) != header.crc:
@@ -62,7 +64,7 @@ def _scan(data: memoryview, segment: DiskSegment, on_batch: OnBatch, *, trusted:
             expected = header.last_offset + 1
 
 
-def _fits(header: BatchHeader, left: int, expected: int) -> bool:
+def _is_next_batch(header: BatchHeader, left: int, expected: int) -> bool:
     return (
         header.magic == MAGIC
         and HEADER_SIZE <= header.size <= left
@@ -125,7 +127,7 @@ class DiskSegment(LogSegment):
         self._remove_leftover()
         self.is_dirty = True
         try:
-            _write(self._handles.get(self.path), parts, self.table.size)
+            _write_parts(self._handles.get(self.path), parts, self.table.size)
             self.register(facts)
         except OSError:
             # If a shorter batch overwrote some of these bytes, the remaining bytes could look like
@@ -223,7 +225,7 @@ def _check_absent(path: Path) -> None:
         raise FileExistsError(f"{path} exists, but the broker did not write it. Move it elsewhere")
 
 
-def _write(fd: int, parts: Sequence[memoryview | bytes | bytearray], position: int) -> None:
+def _write_parts(fd: int, parts: Sequence[memoryview | bytes | bytearray], position: int) -> None:
     left = [memoryview(part) for part in parts]
     while left:
         count = os.pwritev(fd, left, position)

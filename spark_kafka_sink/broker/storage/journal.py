@@ -69,7 +69,7 @@ class Journal:
         self._has_partial_line = self._unsynced = self._has_sync_failed = False
         self._fd: int | None = None
         if path is not None:
-            self._open(path)
+            self._open_file(path)
 
     def all(self, kind: str) -> dict[Key, Any]:
         """Return all values of a kind, by key."""
@@ -87,8 +87,8 @@ class Journal:
         """
         if self._path is None or self._fd is None:
             return
-        self._write(self._fd, _line(kind, key, value))
-        self._set(kind, key, value)
+        self._write_line(self._fd, _encode_line(kind, key, value))
+        self._set_value(kind, key, value)
         self._lines += 1
         if self._is_large():
             self._try_to_compact(self._path)
@@ -97,10 +97,10 @@ class Journal:
         has_many_lines = self._lines > max(_COMPACT_FROM, 4 * sum(map(len, self._values.values())))
         return has_many_lines or self._size > max(_COMPACT_FROM_BYTES, 4 * self._compacted_size)
 
-    def _write(self, fd: int, line: bytes) -> None:
+    def _write_line(self, fd: int, line: bytes) -> None:
         """Append a line. On failure, restore the file, so that later lines remain valid."""
         if self._has_partial_line:
-            self._cut(fd)
+            self._remove_partial_line(fd)
         written = 0
         try:
             while written < len(line):
@@ -108,12 +108,12 @@ class Journal:
         except OSError:
             self._has_partial_line = True
             with contextlib.suppress(OSError):
-                self._cut(fd)
+                self._remove_partial_line(fd)
             raise
         self._size += written
         self._unsynced = True
 
-    def _cut(self, fd: int) -> None:
+    def _remove_partial_line(self, fd: int) -> None:
         """Remove an incomplete last line."""
         os.ftruncate(fd, self._size)
         self._has_partial_line = False
@@ -130,7 +130,7 @@ class Journal:
         if self._path is None or self._fd is None or not self._unsynced:
             return
         if self._has_sync_failed:
-            self._compact(self._path)
+            self._compact_file(self._path)
             return
         try:
             os.fsync(self._fd)
@@ -156,14 +156,14 @@ class Journal:
             close_locked(self._fd)
             self._fd = None
 
-    def _set(self, kind: str, key: Key, value: Any) -> None:
+    def _set_value(self, kind: str, key: Key, value: Any) -> None:
         values = self._values.setdefault(kind, {})
         if value is None:
             values.pop(key, None)
         else:
             values[key] = value
 
-    def _open(self, path: Path) -> None:
+    def _open_file(self, path: Path) -> None:
         if os.path.lexists(path):
             _check_regular(path)
         fd = open_locked(path, _APPEND)
@@ -176,18 +176,18 @@ class Journal:
         self._fd = fd
 
     def _load_file(self, path: Path) -> None:
-        lines, self._size = _read(path)
+        lines, self._size = _read_lines(path)
         for kind, key, value in lines:
-            self._set(kind, tuple(key), value)
+            self._set_value(kind, tuple(key), value)
         self._lines = len(lines)
-        draft = _draft(path)
+        draft = _draft_path(path)
         if os.path.lexists(draft):
-            _read(draft)
+            _read_lines(draft)
             draft.unlink()
 
-    def _compact(self, path: Path) -> None:
+    def _compact_file(self, path: Path) -> None:
         """Write the current values to a new file, and replace the journal with it."""
-        draft = _draft(path)
+        draft = _draft_path(path)
         lines = list(self._lines_to_keep())
         fd = open_locked(draft, _APPEND | os.O_EXCL)
         try:
@@ -210,7 +210,7 @@ class Journal:
     def _try_to_compact(self, path: Path) -> None:
         """Compact the file. If this fails, continue with the existing file and retry later."""
         try:
-            self._compact(path)
+            self._compact_file(path)
         except OSError as error:
             _LOG.warning("cannot compact the journal %s: %s", path, error)
             self._lines = 0
@@ -219,10 +219,10 @@ class Journal:
     def _lines_to_keep(self) -> Iterator[bytes]:
         for kind, values in self._values.items():
             for key, value in values.items():
-                yield _line(kind, key, value)
+                yield _encode_line(kind, key, value)
 
 
-def _draft(path: Path) -> Path:
+def _draft_path(path: Path) -> Path:
     """Return the path of the draft, which is the new file that a compaction writes."""
     return path.with_suffix(".new")
 
@@ -258,12 +258,12 @@ def _check_regular(path: Path) -> None:
         raise _not_a_journal(path, "it is not a regular file")
 
 
-def _line(kind: str, key: Key, value: Any) -> bytes:
+def _encode_line(kind: str, key: Key, value: Any) -> bytes:
     text = json.dumps([kind, key, value], separators=(",", ":")).encode()
     return b"%b %08x\n" % (text, crc32c(text))
 
 
-def _read(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
+def _read_lines(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
     """Return the lines of a journal and their size in bytes, without an incomplete last line.
 
     Raises:
@@ -274,11 +274,11 @@ def _read(path: Path) -> tuple[list[tuple[str, list[str | int], Any]], int]:
     *lines, unfinished = data.split(b"\n")
     if unfinished.strip(b"\0")[:2] not in _BEGINNINGS:
         raise _not_a_journal(path, f"line {len(lines) + 1} cannot be read")
-    parsed = [_parse(path, number, line) for number, line in enumerate(lines, 1)]
+    parsed = [_parse_line(path, number, line) for number, line in enumerate(lines, 1)]
     return parsed, len(data) - len(unfinished)
 
 
-def _parse(path: Path, number: int, line: bytes) -> tuple[str, list[str | int], Any]:
+def _parse_line(path: Path, number: int, line: bytes) -> tuple[str, list[str | int], Any]:
     text, _, checksum = line.rpartition(b" ")
     with contextlib.suppress(ValueError, TypeError):
         kind, key, value = json.loads(text)

@@ -35,22 +35,22 @@ class IndexFile:
 
     def add(self, *values: int) -> None:
         """Write one entry."""
-        os.pwrite(self._file(), self._entry.pack(*values), self.count * self._entry.size)
+        os.pwrite(self._descriptor(), self._entry.pack(*values), self.count * self._entry.size)
         self.count += 1
 
     def truncate(self, count: int) -> None:
         """Truncate the file to the first `count` entries."""
         self.count = count
         self._flushed = min(self._flushed, count)
-        os.ftruncate(self._file(), count * self._entry.size)
+        os.ftruncate(self._descriptor(), count * self._entry.size)
 
     def flush(self) -> None:
         """Sync the file if entries were written since the last flush."""
         if self.count != self._flushed:
-            os.fsync(self._file())
+            os.fsync(self._descriptor())
             self._flushed = self.count
 
-    def _file(self) -> int:
+    def _descriptor(self) -> int:
         return self._handles.get(self.path, create=True)
 
     def close(self) -> None:

@@ -85,7 +85,7 @@ class SegmentedStorage(LogStorage):
         """See `LogStorage`."""
         self._check_flushed()
         if self._is_full(facts):
-            self._roll(facts.base_offset)
+            self._roll_segment(facts.base_offset)
         self.segments[-1].append(parts, facts)
         self._unflushed += facts.last_offset - facts.base_offset + 1
         if self._unflushed >= self.config.flush_messages:
@@ -119,11 +119,11 @@ class SegmentedStorage(LogStorage):
         part = max(config.retention_bytes // _MIN_SEGMENTS, _MIN_SEGMENT_BYTES)
         return min(config.segment_bytes, part)
 
-    def _roll(self, base_offset: int) -> None:
+    def _roll_segment(self, base_offset: int) -> None:
         self.segments[-1].seal()
         self.segments.append(self._new_segment(base_offset))
 
-    def _at(self, offset: int) -> int:
+    def _segment_index(self, offset: int) -> int:
         """Return the index of the segment that contains an offset."""
         index = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
         return max(index - 1, 0)
@@ -132,7 +132,7 @@ class SegmentedStorage(LogStorage):
         """See `LogStorage`."""
         batches: list[memoryview] = []
         left = max_bytes
-        for segment, first, after in self._spans(start, end):
+        for segment, first, after in self._batch_spans(start, end):
             stop = first + 1 if left < 0 else min(after, segment.table.end_within(first, left))
             if stop > first:
                 batches += segment.read(first, stop)
@@ -145,12 +145,12 @@ class SegmentedStorage(LogStorage):
         """See `LogStorage`."""
         return sum(
             segment.table.position(after) - segment.table.position(first)
-            for segment, first, after in self._spans(start, end)
+            for segment, first, after in self._batch_spans(start, end)
         )
 
-    def _spans(self, start: int, stop: int) -> Iterator[tuple[LogSegment, int, int]]:
+    def _batch_spans(self, start: int, stop: int) -> Iterator[tuple[LogSegment, int, int]]:
         """Yield the segments between two offsets, each with the first and end batch numbers."""
-        for segment in self.segments[self._at(start) :]:
+        for segment in self.segments[self._segment_index(start) :]:
             if segment.base_offset >= stop:
                 return
             first, end = segment.table.index_at(start), segment.table.index_at(stop)
@@ -159,7 +159,7 @@ class SegmentedStorage(LogStorage):
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
         """See `LogStorage`."""
-        for segment, first, end in self._spans(offset, END):
+        for segment, first, end in self._batch_spans(offset, END):
             for number in range(first, end):
                 yield _stored(segment, number)
 
@@ -190,7 +190,7 @@ class SegmentedStorage(LogStorage):
 
     def restart_at(self, offset: int) -> None:
         """See `LogStorage`."""
-        self._roll(offset)
+        self._roll_segment(offset)
         self.delete_before(offset)
 
     def truncate(self, offset: int) -> None:
@@ -228,7 +228,7 @@ class SegmentedStorage(LogStorage):
                 break
             surplus -= self.segments[0].table.size
             if len(self.segments) == 1:
-                self._roll(self.end_offset)
+                self._roll_segment(self.end_offset)
             self._delete_segment(0)
 
     def drop_surplus(self, high_watermark: int) -> None:
