@@ -30,7 +30,8 @@ from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords, read
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from spark_kafka_sink.broker.cluster.cluster import BrokerNode, Cluster
+    from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.cluster.nodes import BrokerNode
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.formats.decoder import DecodedRecord
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
-    from spark_kafka_sink.broker.net.dispatcher import ResponseChannel
+    from spark_kafka_sink.broker.net.response_channel import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.request_shapes import PartitionShape
     from spark_kafka_sink.kafka.protocol.messages import FieldValues

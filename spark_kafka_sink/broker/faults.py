@@ -296,7 +296,8 @@ class Faults:
             return [armed for armed in self._armed if not armed.is_spent]
 
     def __bool__(self) -> bool:
-        return bool(self._armed)  # Without the lock: this is called for every request.
+        # Without the lock, because it is called for every request: one read of a list is atomic.
+        return bool(self._armed)
 
     def triggered_by(self, request: RequestProperties) -> list[Fault]:
         """Return the faults that a request triggers. Every matching fault counts the request."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 from spark_kafka_sink.broker.cluster.dynamic_configs import DynamicConfigs
 from spark_kafka_sink.broker.cluster.elections import Elections
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
-from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeSockets
+from spark_kafka_sink.broker.cluster.nodes import BrokerNode, NodeControl, NodeSockets
 from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
 from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
@@ -47,19 +46,6 @@ class JumpingClock(SystemClock):
     def jump(self, milliseconds: int) -> None:
         """Move the wall time by `milliseconds`, which may be negative."""
         self._offset_ms += milliseconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerNode:
-    """A broker of the cluster, with its advertised host and port.
-
-    `bound` is the address on which the broker listens.
-    """
-
-    id: int
-    host: str
-    port: int
-    bound: tuple[str, int] = ("", 0)
 
 
 class Cluster:
@@ -141,17 +127,14 @@ class Cluster:
                     ),
                     configs=dict(config.topic_configs.get(name, {})),
                 )
-                self._create(new)
-
-    def _create(self, new: TopicSpec) -> None:
-        try:
-            self.topics.create(new)
-        except ResponseError as error:
-            is_storage = error.code is ErrorCode.kafka_storage_error
-            raise ConfigError(
-                f"the topic {new.name!r} cannot be created: {error.message.removesuffix('.')}",
-                hint=None if is_storage else _INVALID_TOPIC_HINT,
-            ) from error
+                try:
+                    self.topics.create(new)
+                except ResponseError as error:
+                    is_storage = error.code is ErrorCode.kafka_storage_error
+                    raise ConfigError(
+                        f"the topic {name!r} cannot be created: {error.message.removesuffix('.')}",
+                        hint=None if is_storage else _INVALID_TOPIC_HINT,
+                    ) from error
 
     @property
     def controller_id(self) -> int:

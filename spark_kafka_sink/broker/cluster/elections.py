@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 _LOG = logging.getLogger(__name__)
-
-_NO_LEADER = -1
 
 
 class Elections:
@@ -62,7 +61,7 @@ class Elections:
     def on_node_started(self) -> None:
         """Elect leaders for all partitions without a leader."""
         for partition in self._topics.partitions():
-            if partition.leader == _NO_LEADER:
+            if partition.leader == NO_LEADER:
                 self._elect_next_leader(partition)
                 self._purgatory.wake(partition.topic_partition)
 
@@ -81,7 +80,7 @@ class Elections:
         this replica are lost.
         """
         first = partition.replicas[0]
-        if partition.leader == first or (unclean and partition.leader != _NO_LEADER):
+        if partition.leader == first or (unclean and partition.leader != NO_LEADER):
             return ErrorCode.election_not_needed
         if not unclean:
             if first not in partition.in_sync or not self._nodes[first].is_active:
@@ -174,11 +173,7 @@ class Elections:
         """Retry failed truncations, and complete the reassignments whose replicas are in sync."""
         for key, partition in list(self._untruncated.items()):
             is_current = self._topics.partition(*key) is partition
-            if (
-                not is_current
-                or partition.leader != _NO_LEADER
-                or self._retry_truncation(partition)
-            ):
+            if not is_current or partition.leader != NO_LEADER or self._retry_truncation(partition):
                 del self._untruncated[key]
         for partition in self.reassigned():
             topic = self._topics.named(partition.topic)
@@ -203,7 +198,7 @@ class Elections:
     def _retry_truncation(self, partition: Partition) -> bool:
         """Truncate a log to the end of its next leader, and elect that leader. Return success."""
         node = self._next_leader(partition)
-        if node == _NO_LEADER:
+        if node == NO_LEADER:
             return False
         try:
             partition.truncate(partition.replica_states.ends[node])
@@ -216,33 +211,33 @@ class Elections:
         self._change_leader(partition, self._next_leader(partition))
 
     def _next_leader(self, partition: Partition) -> int:
-        """Return the first active in-sync replica, or `_NO_LEADER`."""
+        """Return the first active in-sync replica, or `NO_LEADER`."""
         candidates = (
             node
             for node in partition.replicas
             if node in partition.in_sync and self._nodes[node].is_active
         )
-        return next(candidates, _NO_LEADER)
+        return next(candidates, NO_LEADER)
 
     def _change_leader(self, partition: Partition, node: int) -> None:
         old = partition.leader
         if node == old:
             return
-        if old != _NO_LEADER:
+        if old != NO_LEADER:
             partition.replica_states.ends[old] = partition.log.end_offset
-        elif node != _NO_LEADER and not partition.needs_truncation:
+        elif node != NO_LEADER and not partition.needs_truncation:
             partition.replica_states.ends[node] = partition.log.end_offset
         self._set_leader(partition, node)
 
     def _set_leader(self, partition: Partition, node: int) -> None:
         partition.leader = node
         partition.leader_epoch += 1
-        if node != _NO_LEADER:
+        if node != NO_LEADER:
             is_only = len(partition.replicas) == 1
             end = partition.log.end_offset if is_only else partition.replica_states.ends[node]
             if end < partition.log.end_offset or partition.needs_truncation:
                 self._try_to_truncate(partition, end)
-        if partition.leader != _NO_LEADER:
+        if partition.leader != NO_LEADER:
             partition.begin_leader_epoch()
         self._purgatory.wake(partition.topic_partition)
         try:
@@ -264,7 +259,7 @@ class Elections:
                 partition.index,
                 error,
             )
-            partition.leader = _NO_LEADER
+            partition.leader = NO_LEADER
             self._untruncated[partition.topic_partition] = partition
 
 

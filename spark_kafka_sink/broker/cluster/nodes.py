@@ -1,4 +1,4 @@
-"""The state of each node (up, paused, stopped or fenced), and operations that change it.
+"""The nodes of a cluster, their states, and the operations that change them.
 
 As in Kafka, a node that hangs is fenced when its session expires (KIP-631).
 """
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.broker_config import BrokerConfig
     from spark_kafka_sink.common.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerNode:
+    """A broker of the cluster, with its advertised host and port.
+
+    `bound` is the address on which the broker listens.
+    """
+
+    id: int
+    host: str
+    port: int
+    bound: tuple[str, int] = ("", 0)
 
 
 class RunState(Enum):

@@ -12,5 +12,6 @@ In reading order:
 - `error_log`: the log of failed requests
 - `tls_socket`: a non-blocking TLS socket
 - `request_thread`: the optional second thread
-- `dispatcher`: SASL authentication and decoding of requests, delivery of responses
+- `dispatcher`: SASL authentication and decoding of requests
+- `response_channel`: passes a request to its handler, and sends the response
 """

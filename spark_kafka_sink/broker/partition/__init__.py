@@ -7,6 +7,6 @@ In reading order:
 - `replica_states`: the high watermark, and the positions of the followers
 - `log_validator`: validation of produced batches and their records, and recompression
 - `producer_state`: idempotence (sequence numbers and producer epochs)
-- `partition_transactions`: open and aborted transactions, and the last stable offset
+- `log_transactions`: open and aborted transactions, and the last stable offset
 - `unified_log`: assignment of offsets and leader epochs, reads, lookups by timestamp
 """

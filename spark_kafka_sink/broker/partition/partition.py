@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.broker.partition import log_validator
-from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
+from spark_kafka_sink.broker.partition.log_transactions import LogTransactions
 from spark_kafka_sink.broker.partition.producer_state import BatchMetadata, ProducerStateManager
 from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
@@ -61,7 +61,7 @@ class Partition:
     needs_truncation: bool = False
     log: UnifiedLog = field(default_factory=UnifiedLog)
     producers: ProducerStateManager = field(default_factory=ProducerStateManager)
-    transactions: PartitionTransactions = field(default_factory=PartitionTransactions)
+    transactions: LogTransactions = field(default_factory=LogTransactions)
     replica_states: ReplicaStates = field(default_factory=ReplicaStates)
 
     @property
@@ -278,7 +278,7 @@ class Partition:
     def forget_producers(self) -> None:
         """Delete the producer and transaction state."""
         self.producers = ProducerStateManager()
-        self.transactions = PartitionTransactions()
+        self.transactions = LogTransactions()
 
     def _append_to_log(
         self, records: memoryview | bytes, header: BatchHeader, options: log_validator.AppendOptions

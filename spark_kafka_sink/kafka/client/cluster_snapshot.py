@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
 
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Collection, Iterable, Mapping
 
 
-NO_LEADER = -1
 MAX_PARTITIONS = 1 << 20
 """Maximum accepted partition count of a topic, which is far above what Kafka supports."""
 _HAS_PARTITIONS = frozenset({ErrorCode.none, ErrorCode.leader_not_available})

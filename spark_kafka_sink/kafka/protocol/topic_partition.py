@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+NO_LEADER = -1
+"""The node id of the leader of a partition without a leader, Java's ``NO_LEADER_ID``."""
 UNASSIGNED = -1
 """The partition number of records without a partition, also in failure reports.
 

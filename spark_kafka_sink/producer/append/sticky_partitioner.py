@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
-from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER, UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.buffer.partition_draw import available_partitions, draw_order
 

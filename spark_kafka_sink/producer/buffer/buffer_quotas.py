@@ -28,14 +28,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER, ClusterSnapshot
-from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER, UNASSIGNED, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from threading import RLock
 
-    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
+    from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, ClusterTopic
 
 _T = TypeVar("_T")
 PARTITION_QUOTA_DIVISOR = 2

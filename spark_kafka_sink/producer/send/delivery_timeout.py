@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
-from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
+from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER, UNASSIGNED
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
+from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
 from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE, next_sequence
 from spark_kafka_sink.producer.send.batch_failure import order_error, rewound_error
 

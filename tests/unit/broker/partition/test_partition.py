@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_kafka_sink.broker.partition.log_transactions import LogTransactions
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
     RejectedBatchError,
     check_records,
 )
 from spark_kafka_sink.broker.partition.partition import Partition
-from spark_kafka_sink.broker.partition.partition_transactions import PartitionTransactions
 from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, TopicConfig
 from spark_kafka_sink.config.enums import Codec
@@ -44,7 +44,7 @@ OPTIONS = AppendOptions(config=DEFAULT_LOG_CONFIG, produce_version=12, now_ms=0)
 
 
 def test_open_transaction_and_unreplicated_marker_limit_the_stable_offset() -> None:
-    transactions = PartitionTransactions()
+    transactions = LogTransactions()
     transactions.begin(producer_id=1, first_offset=2)
     transactions.end(1, 5, commit=True)
     for _ in range(2):
@@ -124,7 +124,7 @@ def test_marker_of_a_producer_whose_records_are_deleted(deleted: int, base: int 
 
 
 def test_pending_verifications_expire() -> None:
-    transactions = PartitionTransactions()
+    transactions = LogTransactions()
     for producer_id in (1, 2):
         header = BatchHeader(producer_id=producer_id, producer_epoch=0, base_sequence=0)
         transactions.verify(header, starts_at_zero=False)
@@ -135,7 +135,7 @@ def test_pending_verifications_expire() -> None:
 @settings(max_examples=60, deadline=None, database=None)
 @given(steps=st.lists(st.tuples(st.integers(0, 3), st.sampled_from("wca")), max_size=30))
 def test_stable_offset_and_aborted_list_match_a_model(steps: list[tuple[int, str]]) -> None:
-    table, offset = PartitionTransactions(), 0
+    table, offset = LogTransactions(), 0
     opened_at: dict[int, int] = {}
     log: list[tuple[int, int, int]] = []
     for producer, kind in steps:
@@ -156,7 +156,7 @@ def test_stable_offset_and_aborted_list_match_a_model(steps: list[tuple[int, str
 
 
 def test_unreplicated_records_are_not_stable() -> None:
-    table = PartitionTransactions()
+    table = LogTransactions()
     table.begin(1, 5)
     table.end(1, 9, commit=True)
     assert [table.last_stable_offset(end) for end in (4, 7, 9, 10)] == [4, 5, 5, 10]

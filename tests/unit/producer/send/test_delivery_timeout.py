@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import world

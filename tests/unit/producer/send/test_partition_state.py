@@ -4,8 +4,7 @@ from itertools import count
 
 import pytest
 
-from spark_kafka_sink.kafka.client.cluster_snapshot import NO_LEADER
-from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER, TopicPartition
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.producer_id import ProducerIdentity, ProducerIdState
 from spark_kafka_sink.producer.send.partition_state import PartitionState

@@ -46,7 +46,7 @@ class PendingVerification:
         return first == 0 or not (self.starts_at_zero and is_new)
 
 
-class PartitionTransactions:
+class LogTransactions:
     """Open transactions by producer id, and completed transactions that are still needed."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class PartitionTransactions:
         if not commit:
             self._aborted.append(ended)
 
-    def restore(self, old: PartitionTransactions, end: int) -> None:
+    def restore(self, old: LogTransactions, end: int) -> None:
         """Add the transactions of `old` that were open at the offset `end`.
 
         The log might no longer contain their first records.
