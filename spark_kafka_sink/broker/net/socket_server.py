@@ -180,7 +180,12 @@ class SocketServer:
             self._handle_failed_accept(node, error)
             return
         client.setblocking(False)
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:  # Some systems raise it if the client has reset the connection.
+            _LOG.debug("lost connection %s: %s", address[0], error)
+            client.close()
+            return
         connection = ClientConnection(node, f"/{address[0]}")
         self._sockets[connection] = client
         if self._security.is_open:
