@@ -23,7 +23,7 @@ NAMES = [name for name in spark_kafka_sink.__all__ if name != "__version__"]
 HEAVY = {"kio", "numpy", "pyarrow", "pyspark", "rich", "typer"}
 
 CODE = """
-import mmap, os, pkgutil, sys
+import importlib, mmap, os, pkgutil, sys
 sys.modules["fcntl"] = sys.modules["resource"] = None
 for module, name in ((os, "O_NOFOLLOW"), (os, "O_CLOEXEC"), (os, "pread"), (mmap, "PROT_READ")):
     delattr(module, name)
@@ -31,7 +31,7 @@ import spark_kafka_sink
 for module in pkgutil.walk_packages(spark_kafka_sink.__path__, "spark_kafka_sink."):
     try:
         if not module.name.endswith("__main__"):
-            __import__(module.name)
+            importlib.import_module(module.name)
     except ModuleNotFoundError as error:
         if error.name != "gssapi":  # An extra that needs a C library.
             raise

@@ -12,7 +12,8 @@ from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
 from spark_kafka_sink.kafka.logs import log_reader
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, end_txn_values
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
-from spark_kafka_sink.kafka.records import committed_records
+from spark_kafka_sink.kafka.records.committed_records import CommittedRecords
+from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.integration.exactly_once.simulated_writes import Writes, rows_of, stream_to
 from tests.integration.exactly_once.stepped_client import crash
 
@@ -27,7 +28,13 @@ def test_open_transaction_after_fencing_stops_the_write(
     query: Writes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without markers, a written batch looks unwritten."""
-    monkeypatch.setattr(committed_records.CommittedRecords, "_end", lambda *_: None)
+    usual = CommittedRecords.add
+
+    def add(self: CommittedRecords, batch: bytes, header: BatchHeader, start: int = 0) -> None:
+        if not header.is_control:
+            usual(self, batch, header, start)
+
+    monkeypatch.setattr(CommittedRecords, "add", add)
     query.committer.commit("0", query.tasks("0"))
     with pytest.raises(TransactionError, match="log contains an open transaction of stream"):
         query.committer.commit("0", query.tasks("0"))

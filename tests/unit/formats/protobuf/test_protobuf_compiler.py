@@ -107,7 +107,7 @@ def test_text_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "part",
+    "declaration",
     [
         '// import "old.proto";\n',
         '/* import "old.proto";\n */',
@@ -117,8 +117,8 @@ def test_text_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         'message import { } message F { import i = 1; string import = 2 [json_name = "o.proto"]; }',
     ],
 )
-def test_text_that_looks_like_an_import(part: str) -> None:
-    text = f'syntax = "proto3"; option go_package = "https://x";\nmessage E {{}} {part}\n'
+def test_text_that_looks_like_an_import(declaration: str) -> None:
+    text = f'syntax = "proto3"; option go_package = "https://x";\nmessage E {{}} {declaration}\n'
     files = {"old.proto": "no schema"}
     assert ProtoSchema.parse(compile_descriptor_set(text, files.get)).message(None).name == "E"
 

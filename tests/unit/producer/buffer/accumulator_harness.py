@@ -1,6 +1,5 @@
 """An accumulator that a test fills and empties."""
 
-from spark_kafka_sink.common.clock import Clock
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, ProducerBatch
@@ -10,6 +9,7 @@ from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from spark_kafka_sink.producer.buffer.compressor import Compressor
 from spark_kafka_sink.producer.buffer.events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
+from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
 from tests.support.harness.world import ManualExecutor
 
@@ -17,13 +17,13 @@ PARTITIONS = [TopicPartition("t", number) for number in range(20)]
 
 
 class AccumulatorHarness:
-    """An accumulator with its clock, memory and wakeups."""
+    """An accumulator with its clock, which is at `start` seconds, its memory and its wakeups."""
 
-    def __init__(self, clock: Clock, **options: object) -> None:
+    def __init__(self, start: float = 1.0, **options: object) -> None:
         defaults = {"linger_ms": 100, "batch_size": 1_000, "buffer_memory": 10_000}
         settings = config(**{**defaults, **options})
         self.wakes = 0
-        self.clock = clock
+        self.clock = clock = ManualClock(start)
         self.codec = ManualExecutor()
         self.state = SessionState(clock, self._wake, lambda _: None)
         events = ProducerEvents()

@@ -3,13 +3,12 @@
 import pytest
 
 from spark_kafka_sink.config.enums import Codec
-from tests.support.clock import ManualClock
 from tests.unit.producer.buffer.accumulator_harness import AccumulatorHarness
 
 
 @pytest.fixture
 def harness() -> AccumulatorHarness:
-    return AccumulatorHarness(ManualClock(seconds=1.0))
+    return AccumulatorHarness()
 
 
 def test_chunk_is_charged_until_its_last_slice_completes(harness: AccumulatorHarness) -> None:
@@ -36,7 +35,7 @@ def test_small_slices_are_copied_to_release_the_chunk(harness: AccumulatorHarnes
 
 
 def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
-    harness = AccumulatorHarness(ManualClock(), compression_type="lz4")
+    harness = AccumulatorHarness(compression_type="lz4")
     harness.put({0: 939, 1: 939})
     first, second = harness.queued()
     assert not first.is_ready
@@ -51,9 +50,9 @@ def test_compressed_batch_is_charged_for_its_compressed_size() -> None:
 
 
 def test_batch_that_expires_during_compression_releases_its_memory() -> None:
-    harness = AccumulatorHarness(ManualClock(), compression_type="lz4")
+    harness = AccumulatorHarness(compression_type="lz4")
     harness.put({0: 939})
-    (expired,) = harness.queues.take_first(lambda batch: batch.created_at <= 0.0)
+    (expired,) = harness.queues.take_first(lambda batch: batch.created_at <= 1.0)
     harness.accumulator.complete(expired)
     harness.codec.run()
     assert harness.accumulator.store_compressed() is None

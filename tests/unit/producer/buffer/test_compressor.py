@@ -1,7 +1,7 @@
 """The compressor: closed batches in; payload and time, or an error, out."""
 
-from collections.abc import Iterator
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Thread
 
 import pytest
 
@@ -13,7 +13,7 @@ from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.compressor import Compressor
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
-from tests.support.harness.world import ManualExecutor
+from tests.support.harness.world import TIMEOUT_S, ManualExecutor
 
 RECORDS = b"the same again and again, " * 100
 
@@ -57,27 +57,41 @@ def test_results_keep_batch_order_and_are_returned_once(harness: CompressorHarne
     assert harness.compressor.take_results() == []
 
 
-@pytest.fixture
-def threaded() -> Iterator[Compressor]:
-    compressor = Compressor(config(compression_type="lz4"), ManualClock(), lambda: None)
-    yield compressor
-    compressor.close()
-
-
-def test_close_waits_for_running_compression(threaded: Compressor) -> None:
-    threaded.submit(batch())
-    threaded.close()
-    assert len(threaded.take_results()) <= 1
-    with pytest.raises(RuntimeError):
-        threaded.submit(batch())
-
-
-def test_thread_that_the_system_does_not_start(
-    threaded: Compressor, monkeypatch: pytest.MonkeyPatch
+def test_close_finishes_the_running_compression_and_drops_others(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    started, closing, finished = Event(), Event(), Event()
+
+    def on_result() -> None:
+        started.set()
+        assert closing.wait(TIMEOUT_S)
+        finished.set()
+
+    def shutdown(executor: ThreadPoolExecutor, *, wait: bool, cancel_futures: bool) -> None:
+        usual(executor, wait=False, cancel_futures=cancel_futures)
+        closing.set()
+        usual(executor, wait=wait)
+
+    usual = ThreadPoolExecutor.shutdown
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", shutdown)
+    compressor = Compressor(config(compression_type="lz4"), ManualClock(), on_result)
+    first = batch()
+    compressor.submit(first)
+    assert started.wait(TIMEOUT_S)
+    compressor.submit(batch(b"another"))
+    compressor.close()
+    assert finished.is_set()
+    results = compressor.take_results()
+    assert [result.batch for result in results if result.error is None] == [first]
+    with pytest.raises(RuntimeError):
+        compressor.submit(batch())
+
+
+def test_thread_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(_: Thread) -> None:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(Thread, "start", no_thread)
+    compressor = Compressor(config(compression_type="lz4"), ManualClock(), lambda: None)
     with pytest.raises(DeliveryError, match="the codec thread cannot start"):
-        threaded.submit(batch())
+        compressor.submit(batch())
