@@ -4,7 +4,6 @@ import logging
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -36,9 +35,9 @@ from spark_kafka_sink.spark.reports.abort_files import PlanningFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID
-from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 from spark_kafka_sink.spark.writers.write_completion import WriteJob
+from tests.support.column_roles import column_roles
 from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import AnyKafka, KafkaCluster, ZooKeeperCluster
@@ -49,7 +48,7 @@ TWO_PHASES = {"unstable.api.versions.enable": "true", "transaction.two.phase.com
 
 
 def _plan(servers: str, topic: str, **more: str) -> WriteJob:
-    return plan_write(_config(servers, topic, **more), _roles(topic), WriteOrigin())
+    return plan_write(_config(servers, topic, **more), column_roles(topic), WriteOrigin())
 
 
 def _plan_stream(servers: str, topic: str, folder: Path, **more: str) -> WriteJob:
@@ -58,7 +57,7 @@ def _plan_stream(servers: str, topic: str, folder: Path, **more: str) -> WriteJo
     origin = WriteOrigin(
         checkpoint="/checkpoint", planning_file=PlanningFile(str(folder / "q.planned"))
     )
-    task = plan_micro_batch(config, _roles(topic), origin)
+    task = plan_micro_batch(config, column_roles(topic), origin)
     return WriteJob(task, ExactlyOnceCompletion(config, origin, stream_scope(config)))
 
 
@@ -73,11 +72,6 @@ def _config(servers: str, topic: str, **more: str) -> SinkConfig:
             **more,
         }
     )
-
-
-def _roles(topic: str) -> ColumnRoles:
-    locations: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
-    return ColumnRoles(value=0, fixed_topic=topic, **locations)
 
 
 @pytest.fixture
@@ -117,7 +111,7 @@ def test_job_without_batch_id_logs_that_a_repeated_run_writes_again(
 def test_rows_cannot_be_written_to_the_decision_log(any_kafka: AnyKafka, unique_topic: str) -> None:
     config = _config(any_kafka.bootstrap_servers, unique_topic, batchId="1")
     log = config.exactly_once.decision_log_topic
-    roles = replace(_roles(unique_topic), fixed_topic=None, topic=1)
+    roles = replace(column_roles(unique_topic), fixed_topic=None, topic=1)
     writer = plan_write(config, roles, WriteOrigin())
     with pytest.raises(ConfigError) as caught:
         writer.task.run(iter([ROWS.append_column("topic", pa.array([unique_topic, log]))]))

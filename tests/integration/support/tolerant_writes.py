@@ -12,8 +12,8 @@ from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.report.task_report import TaskAttempt
 from spark_kafka_sink.spark.rows.rows_from_arrow import read_rows
-from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from tests.integration.support.producer_writes import rows
+from tests.support.column_roles import column_roles
 from tools.support.readers import ForeignRecord
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -45,16 +45,8 @@ def write_all(
 ) -> DeliveryReport:
     """Write Arrow batches in one session and return the report."""
     config = SinkConfig.parse({"kafka.bootstrap.servers": bootstrap_servers, **options})
-    roles = ColumnRoles(
-        value=0,
-        key=None,
-        topic=1,
-        partition=2,
-        headers=3,
-        timestamp=None,
-        fixed_topic=None,
-        is_tolerant=config.dead_letters.is_tolerant,
-    )
+    is_tolerant = config.dead_letters.is_tolerant
+    roles = column_roles(topic=1, partition=2, headers=3, is_tolerant=is_tolerant)
     session = borrow_session(
         config.producer,
         SessionSettings(

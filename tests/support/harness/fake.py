@@ -221,6 +221,10 @@ class FakeCluster:
                     if peer in self.peers:
                         self._serve(peer, frame)
 
+    def count(self, api: ApiKey) -> int:
+        """Return the number of requests of `api` so far."""
+        return sum(requested is api for _, requested in self.requests)
+
     def forget_producers(self) -> None:
         """Remove the producer state of every partition."""
         for log in self.logs.values():

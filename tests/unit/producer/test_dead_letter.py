@@ -235,7 +235,7 @@ def send(sim: World, stamps: list[int], partitions: list[int] | None = None) -> 
 
 
 def letters_by_value(sim: World) -> dict[bytes | None, Record]:
-    return {record.value: record for record in sim.cluster.logs[DEAD, 0].records()}
+    return {record.value: record for record in letters(sim)}
 
 
 @pytest.mark.parametrize("headers", [True, False])

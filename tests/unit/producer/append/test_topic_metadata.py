@@ -196,10 +196,6 @@ def add_partitions(sim: World) -> None:
         sim.cluster.logs["t", partition] = FakeLog(leader=1)
 
 
-def metadata_requests(sim: World) -> int:
-    return sum(api is ApiKey.METADATA for _, api in sim.cluster.requests)
-
-
 @pytest.mark.parametrize("settings", [None, TOLERANT], ids=["strict", "tolerant"])
 def test_new_partition_is_written(
     pool: ThreadPoolExecutor, settings: SessionSettings | None
@@ -218,22 +214,22 @@ def test_new_partition_is_written(
 def test_missing_partition_is_rejected_after_a_metadata_refresh(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster(topics={"t": PARTITIONS})) as sim:
         sim.clock.advance(5)
-        before, began = metadata_requests(sim), sim.clock.monotonic()
+        before, began = sim.cluster.count(ApiKey.METADATA), sim.clock.monotonic()
         error = Writer(sim, pool).call(lambda: sim.send([b"a"], 7))
         assert isinstance(error, ColumnError)
         assert "the topic has partitions 0 to 1" in str(error)
-        assert metadata_requests(sim) == before + 1
+        assert sim.cluster.count(ApiKey.METADATA) == before + 1
         assert sim.clock.monotonic() - began < 10  # max.block.ms is 60 s
 
 
 def test_bad_rows_do_not_cause_metadata_requests_continuously(pool: ThreadPoolExecutor) -> None:
     with world(FakeCluster(topics={"t": PARTITIONS}), TOLERANT) as sim:
         sim.clock.advance(5)
-        before, writer = metadata_requests(sim), Writer(sim, pool)
+        before, writer = sim.cluster.count(ApiKey.METADATA), Writer(sim, pool)
         for _ in range(20):
             assert writer.call(lambda: sim.send([b"a"], 7)) is None
         assert sim.clock.monotonic() < 106
-        assert metadata_requests(sim) == before + 1
+        assert sim.cluster.count(ApiKey.METADATA) == before + 1
         sim.clock.advance(5)
         add_partitions(sim)
         assert writer.call(lambda: sim.send([b"new"], 3)) is None

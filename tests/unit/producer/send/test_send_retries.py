@@ -113,13 +113,13 @@ def move_leader(sim: World, *, hint: bool) -> None:
 def test_moved_partition_is_written_to_its_new_leader(hint: bool) -> None:
     with world(FakeCluster(nodes=2, topics={"t": 1})) as sim:
         first = sim.deliver_batches(1)
-        before = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA)
+        before = sim.cluster.count(ApiKey.METADATA)
         move_leader(sim, hint=hint)
         values = first + sim.deliver_batches(5)
         check_log(sim, values)
         assert {seen.node for seen in sim.cluster.seen[6:]} == {2}
         assert [part.leader for part in sim.report().partitions] == [2]
-        after = [api for _, api in sim.cluster.requests].count(ApiKey.METADATA)
+        after = sim.cluster.count(ApiKey.METADATA)
         assert (after == before) is hint
 
 
@@ -159,7 +159,7 @@ def test_hint_may_name_a_new_broker() -> None:
         sim.fault(moved_to(3, epoch=1))
         sim.deliver_batches(1)
         assert cluster.seen[-1].node == 3
-        assert [api for _, api in cluster.requests].count(ApiKey.METADATA) == 1
+        assert cluster.count(ApiKey.METADATA) == 1
 
 
 def test_outdated_hint_is_ignored() -> None:
@@ -255,7 +255,7 @@ def test_producer_id_request_is_retried(code: int) -> None:
     cluster.init_errors.extend([code] * 3)
     with world(cluster) as sim:
         sim.deliver_batches(1)
-        requests = [api for _, api in cluster.requests].count(ApiKey.INIT_PRODUCER_ID)
+        requests = cluster.count(ApiKey.INIT_PRODUCER_ID)
         assert requests == 4
 
 

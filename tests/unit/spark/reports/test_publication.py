@@ -31,7 +31,6 @@ from spark_kafka_sink.spark.reports.publication import Publication
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.report_paths import micro_batch_path
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
-from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers import task_writer
 from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 from spark_kafka_sink.spark.writers.data_source_writers import (
@@ -39,6 +38,7 @@ from spark_kafka_sink.spark.writers.data_source_writers import (
     KafkaProdWriter,
 )
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter
+from tests.support.column_roles import column_roles
 from tests.unit.spark.writers.write_completions import write_completion
 
 REPORT = DeliveryReport(tasks=1, retries=2)
@@ -48,8 +48,7 @@ DONE = CommitMessage(REPORT)
 def _task(**options: str) -> TaskWriter:
     named = {name.replace("__", "."): value for name, value in options.items()}
     config = SinkConfig.parse({"kafka.bootstrap.servers": "localhost:1", "topic": "t", **named})
-    places: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
-    return TaskWriter(config, ColumnRoles(value=0, fixed_topic="t", **places))
+    return TaskWriter(config, column_roles())
 
 
 def _commit_and_abort(task: TaskWriter, *messages: CommitMessage) -> None:

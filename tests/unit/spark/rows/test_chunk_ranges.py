@@ -2,7 +2,7 @@
 
 import mmap
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +17,9 @@ from spark_kafka_sink.spark.rows.rows_from_arrow import (
     gather_batches,
     read_chunks,
 )
-from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
+from tests.support.column_roles import column_roles
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-
-
-def roles(**places: Any) -> ColumnRoles:
-    absent = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
-    fixed = None if "topic" in places else "t"
-    return ColumnRoles(**{"value": 0, "fixed_topic": fixed, **absent, **places})
 
 
 def huge(rows: int, row_bytes: int) -> pa.LargeBinaryArray:
@@ -43,7 +37,7 @@ def test_columns_over_two_gib_are_divided(first: int) -> None:
     ids = pa.array(range(rows), pa.int32())
     batch = pa.RecordBatch.from_arrays([huge(rows, row_bytes), ids], ["value", "partition"])
     seen = 0
-    for part in read_chunks(batch.slice(first), roles(partition=1), SystemClock()):
+    for part in read_chunks(batch.slice(first), column_roles(partition=1), SystemClock()):
         assert part.first_row == seen
         assert part.columns.value is not None
         assert part.columns.value.nbytes < 2**31
@@ -76,7 +70,9 @@ def test_dictionary_value_counts_for_each_of_its_rows() -> None:
     batch = pa.RecordBatch.from_arrays([column, huge(6, 1_500_000)], ["value", "key"])
     assert list(chunk_ranges(batch, [0])) == [(0, 1), (1, 3), (3, 4), (4, 6)]
     assert list(chunk_ranges(batch, [0, 1])) == [(n, n + 1) for n in range(6)]
-    decoded = [len(part.columns.value or ()) for part in read_chunks(batch, roles(), SystemClock())]
+    decoded = [
+        len(part.columns.value or ()) for part in read_chunks(batch, column_roles(), SystemClock())
+    ]
     assert decoded == [1, 2, 1, 2]
 
 
@@ -97,7 +93,7 @@ def test_large_arrow_batch_is_never_converted_as_a_whole() -> None:
     headers = pa.array([entry] * 1_000, HEADERS)
     batch = pa.RecordBatch.from_arrays([huge(1_000, 100), headers], ["value", "headers"])
     before, peak, seen = pa.total_allocated_bytes(), 0, 0
-    for rows in read_chunks(batch, roles(headers=1), SystemClock()):
+    for rows in read_chunks(batch, column_roles(headers=1), SystemClock()):
         assert rows.columns.headers is not None
         peak = max(peak, pa.total_allocated_bytes() - before)
         seen += len(rows)
@@ -108,7 +104,7 @@ def test_large_arrow_batch_is_never_converted_as_a_whole() -> None:
 def test_single_row_is_the_minimum_chunk() -> None:
     batch = pa.RecordBatch.from_arrays([huge(3, 1_500_000_000)], ["value"])
     assert list(chunk_ranges(batch, [0])) == [(0, 1), (1, 2), (2, 3)]
-    parts = list(read_chunks(batch, roles(), SystemClock()))
+    parts = list(read_chunks(batch, column_roles(), SystemClock()))
     assert [len(part) for part in parts] == [1, 1, 1]
 
 
@@ -116,7 +112,7 @@ def test_error_in_a_later_chunk_names_the_row_of_the_batch() -> None:
     topics = pa.array(["t"] * 2_999 + [None], pa.string())
     batch = pa.RecordBatch.from_arrays([huge(3_000, 1_000_000), topics], ["value", "topic"])
     with pytest.raises(ColumnError, match="row 2,999"):
-        list(read_chunks(batch, roles(topic=1), SystemClock()))
+        list(read_chunks(batch, column_roles(topic=1), SystemClock()))
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from spark_kafka_sink.spark.rows.rows_from_arrow import (
     read_timestamps,
     read_topics,
 )
-from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter
+from tests.support.column_roles import column_roles
 
 NOW_MS = 1_700_000_000_000
 EPOCH = datetime.fromisoformat("1970-01-01T00:00")
@@ -85,16 +85,10 @@ def test_all_text_types_and_slices(kind: pa.DataType, start: int, stop: int) -> 
     converted.validate(full=True)
 
 
-def roles(**places: Any) -> ColumnRoles:
-    absent = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
-    fixed = None if "topic" in places else "t"
-    return ColumnRoles(**{"value": 0, "fixed_topic": fixed, **absent, **places})
-
-
 def test_row_numbers_continue_through_a_task() -> None:
     config = SinkConfig.parse({"kafka.bootstrap.servers": "h:9092", "topic": "t"})
     batches = [pa.RecordBatch.from_pydict({"value": [b"a"] * rows}) for rows in (3, 0, 2, 4)]
-    task = TaskWriter(config, roles())
+    task = TaskWriter(config, column_roles())
     assert [rows.first_row for rows in task.read_rows(batches)] == [0, 3, 5]
 
 
@@ -104,7 +98,7 @@ def test_error_names_row_spark_partition_and_key() -> None:
     )
     first = FirstRow(10_000, 3)
     with pytest.raises(ColumnError, match=r"row 10,001 .*partition 3 \(key 'y'\)"):
-        list(read_chunks(batch, roles(topic=1, key=2), SystemClock(), first))
+        list(read_chunks(batch, column_roles(topic=1, key=2), SystemClock(), first))
 
 
 def test_error_names_a_key_that_is_not_utf_8() -> None:
@@ -112,7 +106,7 @@ def test_error_names_a_key_that_is_not_utf_8() -> None:
     columns = [pa.array(["a", "b"]), pa.array(["t", None]), keys]
     batch = pa.RecordBatch.from_arrays(columns, ["value", "topic", "key"])
     with pytest.raises(ColumnError, match=r"row 1 \(key 0xff00\)"):
-        list(read_chunks(batch, roles(topic=1, key=2), SystemClock()))
+        list(read_chunks(batch, column_roles(topic=1, key=2), SystemClock()))
 
 
 # --- topics
@@ -296,7 +290,7 @@ def test_column_with_time_zone_keeps_the_instant() -> None:
     batch = pa.RecordBatch.from_arrays([zoned, local], ["other", "timestamp"])
     values = pa.array([b"v"], pa.binary())
     batch = batch.append_column("value", values)
-    rows = read_rows(batch, roles(value=2, timestamp=1), SystemClock())
+    rows = read_rows(batch, column_roles(value=2, timestamp=1), SystemClock())
     assert rows.columns.timestamps is not None
     expected = java_offset(NOON, "America/New_York")
     assert rows.columns.timestamps.tolist() == [expected]

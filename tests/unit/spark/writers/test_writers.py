@@ -20,7 +20,6 @@ from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport, merge_reports
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_report import TaskAttempt
-from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.writers import commit_messages
 from spark_kafka_sink.spark.writers.commit_messages import (
     CommitMessage,
@@ -29,6 +28,7 @@ from spark_kafka_sink.spark.writers.commit_messages import (
 )
 from spark_kafka_sink.spark.writers.map_task import run_task
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter
+from tests.support.column_roles import column_roles
 from tests.unit.spark.writers.write_completions import write_completion
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)
@@ -39,8 +39,7 @@ MIXES = [(what,) for what in UNKNOWN] + [(KNOWN, what, KNOWN) for what in UNKNOW
 
 def _task() -> TaskWriter:
     options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
-    places: dict[str, Any] = dict.fromkeys(("key", "topic", "partition", "headers", "timestamp"))
-    return TaskWriter(SinkConfig.parse(options), ColumnRoles(value=0, fixed_topic="t", **places))
+    return TaskWriter(SinkConfig.parse(options), column_roles())
 
 
 @pytest.mark.parametrize("messages", MIXES, ids=range(len(MIXES)))
