@@ -10,5 +10,6 @@ In reading order:
 - `json_references`: the references between the documents
 - `json_validator`: validators of the library `jsonschema` that apply the rules to columns
 - `json_matching`: match a column and its children to a JSON Schema
+- `json_declared_fields`: the fields that a JSON Schema declares, for `unevaluatedProperties`
 - `json_rules`: the rules for the keywords of a JSON Schema
 """

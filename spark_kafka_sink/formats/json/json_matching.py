@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.formats.encoder_spec import Check
+    from spark_kafka_sink.formats.json.json_declared_fields import DeclaredFields
 
     Rule: TypeAlias = Callable[["Validator", Any, "MatchContext", Any], None]
     """A rule for a keyword: called with the keyword's value, a column, and the whole subschema."""
@@ -52,16 +53,16 @@ class Validator(Protocol):
 
     VALIDATORS: Mapping[str, Any]
 
-    def iter_errors(self, instance: MatchContext) -> Iterable[Any]:
+    def iter_errors(self, instance: MatchContext | DeclaredFields) -> Iterable[Any]:
         """Apply the rules of the schema to a column; yield an error if the schema is false."""
         ...
 
-    def descend(self, instance: MatchContext | None, schema: Any) -> Iterable[Any]:
+    def descend(self, instance: MatchContext | DeclaredFields | None, schema: Any) -> Iterable[Any]:
         """Apply the rules of a subschema to a column, or validate the value null."""
         ...
 
-    def referenced(self, ref: str) -> tuple[Validator, Any]:
-        """Return the schema to which a reference leads, and a validator that resolves its parts."""
+    def evolve(self, *, schema: Any) -> Validator:
+        """Return a validator of another schema at the same place."""
         ...
 
     def scope_uris(self) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from spark_kafka_sink.formats.json.json_checks import (
     NotFiniteCheck,
     RequiredKeyCheck,
 )
+from spark_kafka_sink.formats.json.json_declared_fields import DeclaredFields
 from spark_kafka_sink.formats.json.json_matching import (
     json_types,
     match_child,
@@ -62,10 +63,6 @@ _NESTED: Final = frozenset({ColumnKind.STRUCT, ColumnKind.LIST, ColumnKind.MAP})
 _UNCHECKED: Final = "only the values in `enum` or `const`, which the sink can check only for "
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 """JSON Schemas can contain such texts, but columns cannot."""
-_ANY_FIELD: Final = frozenset(
-    {"additionalProperties", "unevaluatedProperties", "$dynamicRef", "$recursiveRef"}
-)
-"""Keywords that declare all fields, or lead to a schema that is known only for a value."""
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
 
@@ -249,37 +246,12 @@ def _match_additional(validator: Validator, value: Any, context: MatchContext, s
 def _match_unevaluated(
     validator: Validator, value: Any, context: MatchContext, schema: Any
 ) -> None:
-    own = {name: part for name, part in schema.items() if name != "unevaluatedProperties"}
-    declared = list(_declared_names(validator, own, set()))
-    if None not in declared:  # otherwise any field could be declared
-        names = [part for part in declared if isinstance(part, str)]
-        patterns = [part for part in declared if isinstance(part, NamePattern)]
-        others = EntryNames(tuple(names), tuple(patterns), is_rest=True)
-        _match_named(validator, others, value, context)
-
-
-def _declared_names(
-    validator: Validator, schema: Any, seen: set[int]
-) -> Iterator[str | NamePattern | None]:
-    """Yield the fields that a schema or its parts for the same object declare, None for any field.
-
-    The parts include all alternatives and conditions, whichever of them a row fits.
-    """
-    if not isinstance(schema, dict) or id(schema) in seen:
-        return
-    seen.add(id(schema))
-    if not _ANY_FIELD.isdisjoint(schema):
-        yield None
-    yield from schema.get("properties", ())
-    yield from map(NamePattern.of, schema.get("patternProperties", ()))
-    parts = [schema.get(name) for name in ("if", "then", "else")]
-    for name in ("allOf", "anyOf", "oneOf"):
-        parts += schema.get(name, ())
-    parts += schema.get("dependentSchemas", {}).values()
-    for part in parts:
-        yield from _declared_names(validator, part, seen)
-    if isinstance(ref := schema.get("$ref"), str):
-        yield from _declared_names(*validator.referenced(ref), seen)
+    others = {name: part for name, part in schema.items() if name != "unevaluatedProperties"}
+    declared = DeclaredFields.of(validator.evolve(schema=others))
+    patterns = tuple(pattern for pattern in declared.patterns if pattern is not None)
+    if len(patterns) == len(declared.patterns):  # otherwise any field could be declared
+        unevaluated = EntryNames(tuple(declared.names), patterns, is_rest=True)
+        _match_named(validator, unevaluated, value, context)
 
 
 def _match_named(
@@ -377,6 +349,7 @@ RULES: Final[dict[str, Rule]] = {
     "items": _match_items,
     "prefixItems": _match_prefix,
     "additionalItems": _match_other_items,
+    "dependentSchemas": _accept_column,
     "not": _accept_column,
     "if": _accept_column,
 }

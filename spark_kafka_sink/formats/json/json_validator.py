@@ -5,12 +5,13 @@ Only this module uses a validator's `_resolver`, which has no public name, and r
 
 from __future__ import annotations
 
-from functools import lru_cache, partial, partialmethod
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.formats.json.json_declared_fields import FIELD_RULES, DeclaredFields
 from spark_kafka_sink.formats.json.json_documents import check_document, invalid_document_error
 from spark_kafka_sink.formats.json.json_matching import MatchContext
 from spark_kafka_sink.formats.json.json_references import MAIN, create_resolver
@@ -19,7 +20,7 @@ from spark_kafka_sink.formats.json.json_rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from spark_kafka_sink.formats.json.json_matching import Rule, Validator
+    from spark_kafka_sink.formats.json.json_matching import Validator
     from spark_kafka_sink.formats.json.json_references import Link, ReferenceUris
 
 
@@ -51,8 +52,8 @@ def _validator_class(draft: Any, reference_uris: ReferenceUris) -> Any:
             hint="Use draft 4 or newer, in which `required` is a list of names.",
         )
     rules: dict[str, Any] = {
-        name: partial(_apply_rule, draft.VALIDATORS[name], rule)
-        for name, rule in RULES.items()
+        name: partial(_apply_rule, draft.VALIDATORS[name], name)
+        for name in RULES
         if name in draft.VALIDATORS
     }
     rules["$ref"] = partial(_follow_reference, draft, dict(reference_uris))
@@ -75,22 +76,12 @@ def _validator_class(draft: Any, reference_uris: ReferenceUris) -> Any:
 
     extended.evolve = evolve
     extended.scope_uris = _dynamic_scope_uris
-    extended.referenced = partialmethod(_find_referenced, dict(reference_uris))
     return extended
 
 
 def _dynamic_scope_uris(validator: Any) -> tuple[str, ...]:
     """See `Validator.scope_uris`."""
     return tuple(dict.fromkeys(uri for uri, _ in validator._resolver.dynamic_scope()))  # noqa: SLF001
-
-
-def _find_referenced(
-    validator: Any, reference_uris: Mapping[tuple[str, str], str], ref: str
-) -> tuple[Any, Any]:
-    """See `Validator.referenced`."""
-    resolved = validator._resolver.lookup(_with_document(validator, reference_uris, ref))  # noqa: SLF001
-    schema = resolved.contents
-    return validator.evolve(schema=schema, _resolver=resolved.resolver), schema
 
 
 def _with_document(validator: Any, reference_uris: Mapping[tuple[str, str], str], ref: str) -> str:
@@ -105,16 +96,20 @@ def _with_document(validator: Any, reference_uris: Mapping[tuple[str, str], str]
 
 def _apply_rule(
     standard: Callable[..., Iterable[Any]],
-    rule: Rule,
+    keyword: str,
     validator: Validator,
     value: Any,
     instance: Any,
     schema: Any,
 ) -> Iterable[Any]:
-    """Apply a rule to a column, or the draft's own keyword to a JSON value."""
-    if not isinstance(instance, MatchContext):
+    """Apply a rule to a column or declared fields, or the draft's keyword to a JSON value."""
+    if isinstance(instance, MatchContext):
+        RULES[keyword](validator, value, instance, schema)
+    elif isinstance(instance, DeclaredFields):
+        if declare := FIELD_RULES.get(keyword):
+            declare(validator, value, instance, schema)
+    else:
         return standard(validator, value, instance, schema) or ()
-    rule(validator, value, instance, schema)
     return ()
 
 

@@ -98,6 +98,7 @@ def test_constants_of_keywords_that_are_not_checked(keyword: str, *, constant: b
         {"$ref": "https://o.org/other"},
         {"$ref": "https://o.org/tree"},
         {"additionalProperties": True},
+        {"anyOf": [{"additionalProperties": False, "properties": {"a": {}}}, {"required": ["a"]}]},
     ],
 )
 def test_unevaluated_properties(parts: dict[str, Any], draft: str) -> None:
@@ -121,6 +122,78 @@ def test_unevaluated_properties(parts: dict[str, Any], draft: str) -> None:
     except ColumnError:
         accepted = False
     assert accepted is is_valid
+
+
+@pytest.mark.parametrize(
+    ("draft", "part"),
+    [
+        ("2020-12", {"$dynamicRef": "#extension"}),
+        ("2019-09", {"$dynamicRef": "unknown in this draft", **WITH_Z}),
+        (
+            "2020-12",
+            {
+                "$schema": DRAFTS[jsonschema.Draft7Validator],
+                "dependentSchemas": ["unknown in this draft"],
+                **WITH_Z,
+            },
+        ),
+    ],
+)
+def test_unevaluated_properties_of_other_references(draft: str, part: dict[str, Any]) -> None:
+    """The library judges some of them wrongly."""
+    schema = {
+        "$schema": f"https://json-schema.org/draft/{draft}/schema",
+        "$defs": {"z": {"$dynamicAnchor": "extension", **WITH_Z}},
+        "unevaluatedProperties": False,
+        "allOf": [part],
+    }
+    assert not errors_of(pa.array([{"z": "x"}]), schema, writes_nulls=False)
+    with pytest.raises(ColumnError, match="column `y` is not a field of the JSON Schema"):
+        errors_of(pa.array([{"y": "x"}]), schema, writes_nulls=False)
+
+
+@pytest.mark.parametrize("draft", ["2019-09", "2020-12"])
+def test_strict_schema_of_a_recursive_type(draft: str) -> None:
+    """The example of the specifications for dynamic references."""
+    anchor, reference = {
+        "2019-09": ({"$recursiveAnchor": True}, {"$recursiveRef": "#"}),
+        "2020-12": ({"$dynamicAnchor": "node"}, {"$dynamicRef": "#node"}),
+    }[draft]
+    schema = {
+        "$schema": f"https://json-schema.org/draft/{draft}/schema",
+        "$id": "https://o.org/strict-tree",
+        **anchor,
+        "$ref": "tree",
+        "unevaluatedProperties": False,
+        "$defs": {"tree": {"$id": "tree", **anchor, "properties": {"a": {}, "child": reference}}},
+    }
+    rows = pa.array([{"a": "x", "child": {"a": "y"}}])
+    assert not errors_of(rows, schema, writes_nulls=False)
+    with pytest.raises(ColumnError, match=r"column `child\.z` is not a field"):
+        errors_of(pa.array([{"a": "x", "child": {"z": "y"}}]), schema, writes_nulls=False)
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf", "if", "then", "dependentSchemas"])
+@pytest.mark.parametrize("draft", ["2019-09", "2020-12"])
+def test_unevaluated_properties_of_parts_with_their_own_uri(draft: str, keyword: str) -> None:
+    """The library resolves the references of such a part against the outer schema."""
+    part = {
+        "$id": "folder/part",
+        "$ref": "declared#/$defs/own",
+        "$defs": {"d": {"$id": "declared", "$defs": {"own": WITH_Z}}},
+    }
+    value: Any = {"a": part} if keyword == "dependentSchemas" else [part]
+    schema = {
+        "$schema": f"https://json-schema.org/draft/{draft}/schema",
+        "$id": "https://o.org/main",
+        "$defs": {"own": A_ONLY},
+        "unevaluatedProperties": False,
+        "if": True,
+        keyword: part if keyword in {"if", "then"} else value,
+    }
+    assert not errors_of(pa.array([{"z": "x"}]), schema, writes_nulls=False)
+    with pytest.raises(ColumnError, match="column `y` is not a field of the JSON Schema"):
+        errors_of(pa.array([{"y": "x"}]), schema, writes_nulls=False)
 
 
 @pytest.mark.parametrize(
