@@ -153,7 +153,9 @@ def create_resolver(
     )
     by_document: dict[int, list[Link]] = defaultdict(list)
     for link in links:
-        by_document[link.declared_in].append(link)
+        # Apicurio's Maven plugin declares the whole text of `$ref`, with its fragment.
+        name = urldefrag(link.name).url or link.name
+        by_document[link.declared_in].append(link._replace(name=name))
     located = _Documents(resources, ids, by_document)
     located.locate()
     registry: Any = attrs.evolve(REGISTRY, retrieve=located.retrieve)

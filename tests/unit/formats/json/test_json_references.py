@@ -125,6 +125,14 @@ def test_relative_names_with_dots(reference: str, name: str) -> None:
         assert errors_of(ARRAY, schema, {f"{folder}/{name}": BOX}).rows.tolist() == [1, 2]
 
 
+def test_names_with_fragments() -> None:
+    """Apicurio's Maven plugin names a reference with the whole text of `$ref`."""
+    document = {"$defs": {"R": {"enum": ["R"]}, "G": {"enum": ["G"]}}}
+    parts = [f"other/box.json#/$defs/{letter}" for letter in "RG"]
+    schema = an_object(c=an_object(d={"anyOf": [{"$ref": part} for part in parts]}))
+    assert errors_of(ARRAY, schema, dict.fromkeys(parts, document)).rows.tolist() == [1]
+
+
 @pytest.mark.parametrize(
     "part",
     [
