@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.formats.encoder_spec import Check
-    from spark_kafka_sink.formats.json.json_declared_fields import DeclaredFields
 
     Rule: TypeAlias = Callable[["Validator", Any, "MatchContext", Any], None]
     """A rule for a keyword: called with the keyword's value, a column, and the whole subschema."""
@@ -53,12 +52,15 @@ class Validator(Protocol):
 
     VALIDATORS: Mapping[str, Any]
 
-    def iter_errors(self, instance: MatchContext | DeclaredFields) -> Iterable[Any]:
-        """Apply the rules of the schema to a column; yield an error if the schema is false."""
+    def iter_errors(self, instance: object) -> Iterable[Any]:
+        """Apply the rules of the schema to a column or to the fields that it declares.
+
+        Yields an error if the schema is false.
+        """
         ...
 
-    def descend(self, instance: MatchContext | DeclaredFields | None, schema: Any) -> Iterable[Any]:
-        """Apply the rules of a subschema to a column, or validate the value null."""
+    def descend(self, instance: object, schema: Any) -> Iterable[Any]:
+        """Apply the rules of a subschema likewise, or validate the value None."""
         ...
 
     def evolve(self, *, schema: Any) -> Validator:

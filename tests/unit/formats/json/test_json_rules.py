@@ -155,10 +155,9 @@ def test_unevaluated_properties_of_other_references(draft: str, part: dict[str, 
 @pytest.mark.parametrize("draft", ["2019-09", "2020-12"])
 def test_strict_schema_of_a_recursive_type(draft: str) -> None:
     """The example of the specifications for dynamic references."""
-    anchor, reference = {
-        "2019-09": ({"$recursiveAnchor": True}, {"$recursiveRef": "#"}),
-        "2020-12": ({"$dynamicAnchor": "node"}, {"$dynamicRef": "#node"}),
-    }[draft]
+    is_new = draft == "2020-12"
+    anchor: Any = {"$dynamicAnchor": "node"} if is_new else {"$recursiveAnchor": True}
+    reference = {"$dynamicRef": "#node"} if is_new else {"$recursiveRef": "#"}
     schema = {
         "$schema": f"https://json-schema.org/draft/{draft}/schema",
         "$id": "https://o.org/strict-tree",
