@@ -93,7 +93,7 @@ def _bearer_function(
 def _token_function(login: ClientCredentialsLogin) -> Callable[[], str]:
     """Return a function that provides a valid token of an issuer, after requesting the first."""
     # Requires the `oauth` extra.
-    from spark_kafka_sink.kafka.security.tokens.token_endpoint import ClientCredentialsSource
+    from spark_kafka_sink.kafka.security.tokens.client_credentials import ClientCredentialsSource
 
     cache, source, policy = TokenCache(), ClientCredentialsSource(login), RefreshPolicy()
     cache.token(source, policy)

@@ -26,7 +26,7 @@ LIBRARIES = {module for extra in EXTRAS.values() for module in extra.modules} - 
 BY_EXTRAS = (
     *("cli", "spark", "report.plots", "pytest_plugin", "report.display.tables"),
     *("report.export.opentelemetry", "report.export.prometheus"),
-    *("kafka.security.tokens.token_endpoint", "kafka.security.tokens.msk_iam"),
+    *("kafka.security.tokens.client_credentials", "kafka.security.tokens.msk_iam"),
     *("kafka.security.sasl.gssapi", "formats.protobuf.protobuf_printer"),
 )
 """Modules that an extra is for."""

@@ -103,7 +103,7 @@ def _token_source(
         case security_config.UnsecuredTokenLogin():
             return UnsecuredTokenSource(login)
         case security_config.ClientCredentialsLogin():
-            from spark_kafka_sink.kafka.security.tokens.token_endpoint import (
+            from spark_kafka_sink.kafka.security.tokens.client_credentials import (
                 ClientCredentialsSource,
             )
 

@@ -60,9 +60,9 @@ def test_unresolved_jaas_config_is_read_at_login(monkeypatch: pytest.MonkeyPatch
 def test_library_that_cannot_be_loaded_names_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module exists, but its import fails, as for compiled modules without a system library."""
     monkeypatch.setitem(sys.modules, "requests.adapters", None)
-    monkeypatch.delitem(
-        sys.modules, "spark_kafka_sink.kafka.security.tokens.token_endpoint", raising=False
-    )
+    for name in ("client_credentials", "token_endpoint", "issuer_https"):
+        module = f"spark_kafka_sink.kafka.security.tokens.{name}"
+        monkeypatch.delitem(sys.modules, module, raising=False)
     config = SaslConfig(mechanism=Mechanism.OAUTHBEARER, login=LOGINS[0][1])
     with pytest.raises(ConfigError, match="OAUTHBEARER"):
         exchange_for(config, "broker.test")

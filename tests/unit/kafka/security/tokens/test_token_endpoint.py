@@ -27,12 +27,9 @@ from spark_kafka_sink.config.security.security_config import (
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from spark_kafka_sink.kafka.security.tls.client_context import create_client_context
 from spark_kafka_sink.kafka.security.tls.context_cache import CONTEXTS, ContextCache
-from spark_kafka_sink.kafka.security.tokens import token_endpoint
+from spark_kafka_sink.kafka.security.tokens import issuer_https
+from spark_kafka_sink.kafka.security.tokens.client_credentials import ClientCredentialsSource
 from spark_kafka_sink.kafka.security.tokens.token_cache import TokenCache
-from spark_kafka_sink.kafka.security.tokens.token_endpoint import (
-    ClientCredentialsSource,
-    next_wait_ms,
-)
 from tests.support.clock import ManualClock
 from tests.unit.kafka.security.tokens.logins import SECRET, client_login, jwt
 from tests.unit.kafka.security.tokens.scripted_issuer import Response, ScriptedIssuer, granted
@@ -304,7 +301,7 @@ def test_issuers_context_is_created_once_and_separate_from_the_brokers(
         contexts.append(create_client_context(config))
         return contexts[-1]
 
-    monkeypatch.setattr(token_endpoint, "CONTEXTS", ContextCache(make))
+    monkeypatch.setattr(issuer_https, "CONTEXTS", ContextCache(make))
     certificate = authority.server("localhost").write(tmp_path)
     tls = trusting(authority)
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:
@@ -378,19 +375,3 @@ def test_a_thousand_tasks_log_in_once() -> None:
     }
     assert {kept for _, kept in done} == {text}
     assert len(issuer.requests) == 2
-
-
-def test_delays_double_until_the_timeout() -> None:
-    waits: list[float] = []
-    elapsed = 0.0
-    while (wait := next_wait_ms(len(waits) + 1, elapsed, 100, 10_000)) is not None:
-        waits.append(wait)
-        elapsed += wait
-    assert waits == [100, 200, 400, 800, 1_600, 3_200, 3_700]
-    assert elapsed == 10_000
-
-
-def test_slow_attempts_count() -> None:
-    assert next_wait_ms(1, 9_950, 100, 10_000) == 50
-    assert next_wait_ms(1, 10_000, 100, 10_000) is None
-    assert next_wait_ms(5_000, 0, 100, 10_000) == 10_000

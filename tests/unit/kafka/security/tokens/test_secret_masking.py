@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink.kafka.security.tokens.token_endpoint import MASK, MAX_TEXT_LENGTH, mask_secret
+from spark_kafka_sink.kafka.security.tokens.secret_masking import MASK, MAX_TEXT_LENGTH, mask_secret
 
 ID = "the-client"
 SECRET = "s3cr3t:wörd+/="

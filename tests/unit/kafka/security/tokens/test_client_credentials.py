@@ -1,10 +1,13 @@
-"""Tokens are shared between equal settings while their secrets stay the same."""
+"""Delays between attempts, and tokens that equal settings share while their secrets stay the same."""
 
 from pathlib import Path
 
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin
-from spark_kafka_sink.kafka.security.tokens.token_endpoint import ClientCredentialsSource
+from spark_kafka_sink.kafka.security.tokens.client_credentials import (
+    ClientCredentialsSource,
+    next_wait_ms,
+)
 
 
 def source(secret: str) -> ClientCredentialsSource:
@@ -29,3 +32,19 @@ def test_replaced_secret_file_changes_the_key(tmp_path: Path) -> None:
     assert source(f"file:{file}").cache_key == before
     file.write_text("another")
     assert source(f"file:{file}").cache_key != before
+
+
+def test_delays_double_until_the_timeout() -> None:
+    waits: list[float] = []
+    elapsed = 0.0
+    while (wait := next_wait_ms(len(waits) + 1, elapsed, 100, 10_000)) is not None:
+        waits.append(wait)
+        elapsed += wait
+    assert waits == [100, 200, 400, 800, 1_600, 3_200, 3_700]
+    assert elapsed == 10_000
+
+
+def test_slow_attempts_count() -> None:
+    assert next_wait_ms(1, 9_950, 100, 10_000) == 50
+    assert next_wait_ms(1, 10_000, 100, 10_000) is None
+    assert next_wait_ms(5_000, 0, 100, 10_000) == 10_000
