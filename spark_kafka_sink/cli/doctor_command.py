@@ -14,9 +14,9 @@ from spark_kafka_sink.cli import kafka_options
 from spark_kafka_sink.cli.option_fields import cli_option, command
 from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite
 from spark_kafka_sink.diagnostics.doctor import STEP_TIMEOUT_S, Doctor, ProduceAction
 from spark_kafka_sink.diagnostics.finding import Finding, Severity, worst
+from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,6 +10,7 @@ In reading order:
 - `topic_facts`: what is known about a topic
 - `topic_checks`: check a topic's existence, partitions, leaders and permissions
 - `topic_settings`: check a topic's settings against the write
+- `planned_write`: the write that is checked
 - `broker_queries`: query the brokers for the data of these checks, with a deadline for each query
 - `produce_check`: check that a leader accepts records, by sending a probe or a single record
 - `preflight`: the checks that the driver runs before any task

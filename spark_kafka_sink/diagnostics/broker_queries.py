@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.common import errors
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.config.sink_config import SinkConfig
+    from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 
 _AUTO_CREATE: Final = "auto.create.topics.enable"
@@ -34,20 +35,6 @@ _PROPAGATION_S: Final = 1.0
 _UNUSED_ID: Final = "kafkaprod-doctor"
 """Suffix after the prefix in an unused transactional id. No scope has this name."""
 _ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedWrite:
-    """The planned write. `has_key` is True if the rows have a column `key`, or None if unknown."""
-
-    config: SinkConfig
-    has_key: bool | None = None
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """The topics that are known before rows are read, including the dead letter topic."""
-        named = (self.config.topic, self.config.dead_letters.dead_letter_topic)
-        return tuple(name for name in named if name is not None)
 
 
 def connect(
@@ -96,20 +83,6 @@ def _unreachable(client: BlockingClient, seconds: float) -> Finding:
         if diagnosis is not None:
             findings.append(connection_checks.check_connection(server, diagnosis))
     return connection_checks.check_unreachable(findings, len(servers))
-
-
-def create_topics(client: BlockingClient, config: SinkConfig) -> None:
-    """Create the missing topics that options specify, if topic.create is true.
-
-    Can block for max.block.ms. A dry run creates no topics.
-
-    Raises:
-        KafkaProdError: a topic cannot be created.
-    """
-    if config.dry_run:
-        return
-    for topic in topics_to_create(config):
-        TopicAdmin(client).create(topic, client.deadline(config.producer.max_block_ms / 1000))
 
 
 def check_topics(client: BlockingClient, write: PlannedWrite, seconds: float) -> list[Finding]:

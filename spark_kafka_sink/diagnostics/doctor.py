@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.formats import PartFormat
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
+    from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
     from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
@@ -58,7 +59,7 @@ class Doctor:
         seconds: time limit of each step.
     """
 
-    write: broker_queries.PlannedWrite
+    write: PlannedWrite
     produce: ProduceAction = ProduceAction.PROBE
     seconds: float = STEP_TIMEOUT_S
 

@@ -23,11 +23,14 @@ from spark_kafka_sink.config.enums import PreflightMode
 from spark_kafka_sink.diagnostics import broker_queries
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
+from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.admin.topic_creator import topics_to_create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from spark_kafka_sink.config.sink_config import SinkConfig
+    from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
 
 _TIMEOUT_S: Final = 5.0
 """Seconds to wait for the brokers, limited by kafka.max.block.ms. Creating a topic is not included.
@@ -73,7 +76,7 @@ def describe_finding(finding: Finding) -> str:
     return " ".join(text if text.endswith((".", "?")) else f"{text}." for text in sentences)
 
 
-def examine(write: broker_queries.PlannedWrite) -> list[Finding]:
+def examine(write: PlannedWrite) -> list[Finding]:
     """Run the checks within a few seconds. With topic.create, also create missing topics.
 
     Raises:
@@ -83,7 +86,7 @@ def examine(write: broker_queries.PlannedWrite) -> list[Finding]:
     mode, creates = config.preflight, config.topic_creation.create
     with _client(config) as client:
         if mode is PreflightMode.OFF:
-            broker_queries.create_topics(client, config)
+            _create_missing_topics(client, config)
             return []
         seconds = min(_TIMEOUT_S, config.producer.max_block_ms / 1000)
         start = client.now()
@@ -96,12 +99,26 @@ def examine(write: broker_queries.PlannedWrite) -> list[Finding]:
         ):
             return [_with_preflight_hint(failure)]
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
-        broker_queries.create_topics(client, config)
+        _create_missing_topics(client, config)
         findings = broker_queries.check_topics(client, write, left)
         if not config.exactly_once.is_enabled:
             return findings
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
         return findings + broker_queries.check_transactional_ids(client, config, left)
+
+
+def _create_missing_topics(client: BlockingClient, config: SinkConfig) -> None:
+    """Create the missing topics that options specify, if topic.create is true.
+
+    Can block for max.block.ms. A dry run creates no topics.
+
+    Raises:
+        KafkaProdError: a topic cannot be created.
+    """
+    if config.dry_run:
+        return
+    for topic in topics_to_create(config):
+        TopicAdmin(client).create(topic, client.deadline(config.producer.max_block_ms / 1000))
 
 
 def _with_preflight_hint(failure: Finding) -> Finding:
@@ -124,7 +141,7 @@ def _client(config: SinkConfig) -> Iterator[BlockingClient]:
             yield client
 
 
-def _cache_key(write: broker_queries.PlannedWrite) -> Hashable:
+def _cache_key(write: PlannedWrite) -> Hashable:
     """Return the parts of a write on which the findings depend."""
     config = write.config
     return (
@@ -150,14 +167,14 @@ class PreflightCheck:
     """
 
     clock: Clock = field(default_factory=SystemClock)
-    examine: Callable[[broker_queries.PlannedWrite], list[Finding]] = examine
+    examine: Callable[[PlannedWrite], list[Finding]] = examine
     _lock: Lock = field(default_factory=Lock)
     _valid_until: dict[Hashable, float] = field(default_factory=dict)
     """Time until which a check is not repeated, in seconds of the clock. Guarded by the lock."""
 
     def check(
         self,
-        write: broker_queries.PlannedWrite,
+        write: PlannedWrite,
         *,
         of_stream: bool = False,
         start: Hashable = None,
@@ -193,7 +210,7 @@ class PreflightCheck:
         failed = any(finding.severity is Severity.ERROR for finding in findings)
         self._remember(cache_key, FAILED_CHECK_VALID_S if failed else CHECK_VALID_S)
 
-    def _examine(self, write: broker_queries.PlannedWrite) -> list[Finding]:
+    def _examine(self, write: PlannedWrite) -> list[Finding]:
         """Run the checks and return the findings.
 
         Unless preflight=fail, a check that cannot run is only a warning. For example, the driver

@@ -185,7 +185,7 @@ def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool = 
     """
     if config.preflight is PreflightMode.OFF and not config.topic_creation.create:
         return
-    from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite  # needed only for a check
+    from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
     from spark_kafka_sink.diagnostics.preflight import PREFLIGHT
 
     located = replace(config, producer=with_shipped_files(config.producer))

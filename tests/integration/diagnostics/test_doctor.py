@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite
 from spark_kafka_sink.diagnostics.doctor import Doctor, ProduceAction
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
+from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
 from tests.integration.support.servers import (
     close_on_request,
     closed_port,

@@ -7,9 +7,10 @@ import pytest
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite, connect
+from spark_kafka_sink.diagnostics.broker_queries import connect
 from spark_kafka_sink.diagnostics.doctor import Doctor
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
+from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
 from spark_kafka_sink.diagnostics.preflight import examine
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from tests.integration.support.servers import closed_port, listening, never_respond

@@ -5,8 +5,8 @@ import pytest
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, KafkaProdError
 from spark_kafka_sink.config.enums import PreflightMode
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import PlannedWrite
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
+from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
 from spark_kafka_sink.diagnostics.preflight import (
     CHECK_VALID_S,
     FAILED_CHECK_VALID_S,

@@ -1,4 +1,4 @@
-"""Delays between attempts, and tokens that equal settings share while their secrets stay the same."""
+"""Delays between attempts, and tokens that equal settings with equal secrets share."""
 
 from pathlib import Path
 
