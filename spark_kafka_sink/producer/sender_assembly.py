@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester
 from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
+from spark_kafka_sink.producer.send.dead_letter_batches import DeadLetterBatches
 from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
 from spark_kafka_sink.producer.send.drainer import Drainer
 from spark_kafka_sink.producer.send.identity_requests import IdentityRequests
@@ -44,13 +45,14 @@ def make_sender(context: SessionContext) -> Sender:
         listeners=listeners,
         outcome=outcome,
     )
+    letters = context.dead_letter_topic
     rejections = RejectionHandler(
         client=client,
         partitions=partitions,
         completer=completer,
         outcome=outcome,
         bad_rows=context.bad_rows,
-        dead_letter_topic=context.dead_letter_topic,
+        dead_letters=None if letters is None else DeadLetterBatches(client, letters),
         acls=context.acls,
     )
     responses = ResponseHandler(

@@ -17,6 +17,8 @@ In reading order:
 - `delivery_timeout`: the time from which delivery.timeout.ms of a batch is measured
 - `batch_failure`: creates the errors for failed batches, with hints
 - `batch_split`: splits batches that are too large for a broker
+- `rejection_remedy`: determines what happens to the records of a rejected batch
 - `rejection_handler`: handles rejected batches: dead letters, retries of the other records, splits
+- `dead_letter_batches`: builds and corrects the batches of dead letters
 - `librdkafka_statistics`: statistics in librdkafka's JSON format
 """
