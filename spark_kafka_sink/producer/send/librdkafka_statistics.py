@@ -12,40 +12,38 @@ from __future__ import annotations
 import json
 import logging
 import math
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import error_text
 from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.common.logs import visible_logger
-from spark_kafka_sink.common.masking import redact_uri, split_query
-from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
+from spark_kafka_sink.producer.send.librdkafka_format import (
+    broker_counters,
+    connection_state,
+    record_count,
+    window,
+)
+from spark_kafka_sink.producer.send.statistics_files import StatisticsFiles
 from spark_kafka_sink.producer.transactions.producer_transaction import (
     FAILED,
     ProducerTransactionState,
 )
 from spark_kafka_sink.report.export.java_metrics import client_values
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.report_storage import write_report
 from spark_kafka_sink.report.task_report import TaskAttempt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.kafka.client.broker_meters import BrokerMeter
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.request import InFlightRequest
     from spark_kafka_sink.producer.buffer.accumulator import (
         Accumulator,
         BatchTotals,
         BufferContents,
     )
-    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
     from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
@@ -54,23 +52,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _LOGGER = "spark_kafka_sink.statistics"
-_PERCENTILES = (50, 75, 90, 95, 99, 99.99)
-FILE_BYTES = 4 << 20
-"""A file is written when this number of bytes is buffered."""
-_MAX_PENDING_FILES = 2
-"""Maximum number of files waiting to be written; after that, new lines are dropped."""
-_STATES = {
-    ChannelState.DISCONNECTED: "DOWN",
-    ChannelState.LOADING_STORES: "TRY_CONNECT",
-    ChannelState.RESOLVING: "TRY_CONNECT",
-    ChannelState.CONNECTING: "CONNECT",
-    ChannelState.TLS_HANDSHAKE: "SSL_HANDSHAKE",
-    ChannelState.NEGOTIATING: "APIVERSION_QUERY",
-    ChannelState.SASL_HANDSHAKE: "AUTH_HANDSHAKE",
-    ChannelState.AUTHENTICATING: "AUTH_REQ",
-    ChannelState.READY: "UP",
-    ChannelState.DRAINING: "REAUTH",
-}
 _IDEMPOTENCE_STATES = {
     ProducerIdState.MISSING: "RequestPID",
     ProducerIdState.REQUESTED: "WaitPID",
@@ -86,65 +67,6 @@ _TRANSACTION_STATES = {
     ProducerTransactionState.ABORTING: "AbortingTransaction",
     ProducerTransactionState.ABORTED: "AbortedNotAcked",
 }
-
-
-class StatisticsFiles:
-    """Writes lines to the files `<path>-0.jsonl`, `<path>-1.jsonl` ... in a separate thread.
-
-    If a file cannot be written, its lines are dropped with a warning. Waiting lines use at most
-    three times `FILE_BYTES` of memory.
-
-    Args:
-        path: a local path or a URI supported by pyarrow.fs, without the suffix.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._executor = ThreadPoolExecutor(1, "kafkaprod-statistics")
-        self._lines: list[str] = []
-        self._size = 0
-        self._files = 0
-        self._pending: list[Future[None]] = []
-
-    def write(self, line: str) -> None:
-        """Buffer a line; start writing a file once enough lines are buffered."""
-        self._lines.append(line)
-        self._size += len(line)
-        if self._size >= FILE_BYTES:
-            self._maybe_begin_file()
-
-    def close(self) -> None:
-        """Write the remaining lines; wait until each file is written or has failed."""
-        if self._lines:
-            self._begin_file()
-        self._executor.shutdown()
-
-    def _maybe_begin_file(self) -> None:
-        self._pending = [write for write in self._pending if not write.done()]
-        if len(self._pending) < _MAX_PENDING_FILES:
-            self._begin_file()
-            return
-        count = len(self._lines)
-        path = redact_uri(self._path)
-        _LOG.warning("%d lines of statistics dropped: writing to %s takes too long", count, path)
-        self._lines = []
-        self._size = 0
-
-    def _begin_file(self) -> None:
-        base, query = split_query(self._path)
-        path = f"{base}-{self._files}.jsonl{query}"
-        lines = self._lines
-        self._files += 1
-        self._lines = []
-        self._size = 0
-        self._pending.append(self._executor.submit(_write_file, path, lines))
-
-
-def _write_file(path: str, lines: list[str]) -> None:
-    try:
-        write_report(path, "\n".join([*lines, ""]), subject="the statistics")
-    except Exception as error:  # noqa: BLE001 - statistics must not fail the task
-        _LOG.warning("cannot write the statistics: %s", error_text(error))
 
 
 @dataclass(kw_only=True, eq=False)
@@ -256,7 +178,7 @@ class Statistics:
         sent = [batch for state in self.partitions for batch in (*state.in_flight, *state.retries)]
         unsent = sum(held.open_records + held.queued_records for held in contents.totals.values())
         return {
-            "msg_cnt": unsent + _records(sent),
+            "msg_cnt": unsent + record_count(sent),
             "msg_size": contents.used,
             "msg_size_max": contents.limit,
             "batch_cnt": contents.incomplete_batches,
@@ -280,8 +202,8 @@ class Statistics:
                 "nodeid": meter.node_id,
                 "nodename": meter.name,
                 "source": "learned" if is_learned else "configured",
-                **_connection(connections.get(meter.node_id), now),
-                **_counters(meter),
+                **connection_state(connections.get(meter.node_id), now),
+                **broker_counters(meter),
                 **{window_name: window(times) for window_name, times in meter.roll().items()},
                 "toppars": self._toppars(meter.node_id),
             }
@@ -335,12 +257,12 @@ class Statistics:
             "unknown": counts.partition != UNASSIGNED and not is_known,
             "msgq_cnt": open_records,
             "msgq_bytes": open_bytes,
-            "xmit_msgq_cnt": records + _records(retries),
+            "xmit_msgq_cnt": records + record_count(retries),
             "xmit_msgq_bytes": size + sum(batch.raw_size for batch in retries),
             "txmsgs": counts.persisted + counts.sent,
             "txbytes": counts.bytes_uncompressed,
-            "msgs": counts.records + open_records + records + _records([*in_flight, *retries]),
-            "msgs_inflight": _records(in_flight),
+            "msgs": counts.records + open_records + records + record_count([*in_flight, *retries]),
+            "msgs_inflight": record_count(in_flight),
             "next_ack_seq": counts.next_ack_seq or 0,
             "next_err_seq": counts.next_err_seq or 0,
         }
@@ -375,87 +297,9 @@ class Statistics:
         }
 
 
-def window(values: Histogram) -> dict[str, int]:
-    """Return a window's statistics in librdkafka's format; times are in microseconds."""
-    shown = {f"p{q}".replace(".", "_"): values.percentile(q) for q in _PERCENTILES}
-    return {
-        "min": values.low,
-        "max": values.high,
-        "avg": int(values.mean),
-        "sum": values.total,
-        "cnt": values.count,
-        "stddev": int(values.deviation),
-        **shown,
-        "outofrange": 0,
-    }
-
-
 def _since(before: tuple[str, float], state: str, now: float) -> tuple[str, float]:
     """Return a state and its start time.
 
     If the state of `before` is the same, the start time does not change; otherwise, it is `now`.
     """
     return before if before[0] == state else (state, now)
-
-
-def _counters(meter: BrokerMeter) -> dict[str, Any]:
-    return {
-        "tx": meter.tx,
-        "txbytes": meter.tx_bytes,
-        "txerrs": meter.tx_errors,
-        "txretries": meter.retries,
-        "req_timeouts": meter.timeouts,
-        "rx": meter.rx,
-        "rxbytes": meter.rx_bytes,
-        "rxerrs": meter.rx_errors,
-        "rxcorriderrs": meter.correlation_errors,
-        "connects": meter.connects,
-        "disconnects": meter.disconnects,
-        "req": {_request_name(api): count for api, count in sorted(meter.requests.copy().items())},
-    }
-
-
-def _request_name(api: int) -> str:
-    """Return librdkafka's name of the request."""
-    if api == ApiKey.API_VERSIONS:
-        return "ApiVersion"
-    return ApiKey(api).name.title().replace("_", "")
-
-
-def _connection(broker: BrokerConnection | None, now: float) -> dict[str, Any]:
-    unwritten = [] if broker is None else list(broker.connection.unwritten)
-    in_flight = [] if broker is None else list(broker.connection.in_flight)
-    unwritten_ids = {id(request) for request in unwritten}
-    written = [request for request in in_flight if id(request) not in unwritten_ids]
-    queues = {
-        "outbuf_cnt": len(unwritten),
-        "outbuf_msg_cnt": _produced(unwritten),
-        "waitresp_cnt": len(written),
-        "waitresp_msg_cnt": _produced(written),
-    }
-    if broker is None:
-        unused = {"txidle": -1, "rxidle": -1, "throttled_ms": 0}
-        return {"state": "INIT", "stateage": 0, **queues, **unused}
-    return {
-        "state": _STATES[broker.connection.state],
-        "stateage": _microseconds(now, broker.connection.state_since),
-        **queues,
-        "txidle": _microseconds(now, broker.wrote_at),
-        "rxidle": _microseconds(now, broker.read_at),
-        "throttled_ms": max(0, int((broker.throttled_until - now) * 1000)),
-    }
-
-
-def _microseconds(now: float, since: float | None) -> int:
-    return -1 if since is None else max(0, int((now - since) * 1_000_000))
-
-
-def _records(batches: Iterable[ProducerBatch]) -> int:
-    return sum(batch.records for batch in batches)
-
-
-def _produced(requests: Iterable[InFlightRequest]) -> int:
-    """Return the number of records in the Produce requests among `requests`."""
-    sent = (in_flight.request for in_flight in requests)
-    produce = (request for request in sent if request.api is ApiKey.PRODUCE)
-    return sum(batch.records for request in produce for _, batch in request.context)

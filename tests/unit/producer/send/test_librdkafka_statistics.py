@@ -4,15 +4,14 @@ import json
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from threading import Event, Thread
+from threading import Thread
 from typing import Any
 
 import pytest
 from typing_extensions import Buffer
 
-from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.producer.send import librdkafka_statistics as statistics
+from spark_kafka_sink.producer.send import statistics_files
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.report.export.java_metrics import client_values
 from tests.support.harness.fake import FakeCluster, FakeTransport, Fault
@@ -211,45 +210,14 @@ def test_lines_in_a_file_describe_the_tasks_cluster(
 
 
 def test_many_lines_use_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "FILE_BYTES", 1)
-    monkeypatch.setattr(statistics, "_MAX_PENDING_FILES", 100)
+    monkeypatch.setattr(statistics_files, "FILE_BYTES", 1)
+    monkeypatch.setattr(statistics_files, "_MAX_PENDING_FILES", 100)
     settings = SessionSettings(statistics_path=str(tmp_path / "t"))
     with world(settings=settings, statistics_interval_ms=1_000) as sim:
         sim.steps(50, 0.1)
     written = read(tmp_path)
     assert len(written) == len(list(tmp_path.iterdir())) > 4
     assert [line["ts"] for line in written] == sorted(line["ts"] for line in written)
-
-
-def test_query_of_a_uri_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[str] = []
-    monkeypatch.setattr(statistics, "write_report", lambda path, *_, **__: written.append(path))
-    files = statistics.StatisticsFiles("s3://b/t?endpoint_override=h:1")
-    files.write("{}")
-    files.close()
-    assert written == ["s3://b/t-0.jsonl?endpoint_override=h:1"]
-
-
-def test_slow_or_failing_destination_only_loses_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    slow, written = Event(), []
-
-    def write(path: str, text: str, *, subject: str) -> None:
-        slow.wait(60)
-        written.append(path)
-        raise ReportError(f"{subject} cannot be written to {path}")
-
-    monkeypatch.setattr(statistics, "write_report", write)
-    files = statistics.StatisticsFiles(str(tmp_path / "t"))
-    monkeypatch.setattr(statistics, "FILE_BYTES", 1)
-    for _ in range(5):
-        files.write("{}")
-    assert caplog.text.count("1 lines of statistics dropped") == 3
-    slow.set()
-    files.close()
-    assert len(written) == 2
-    assert "cannot write the statistics: the statistics cannot be written to" in caplog.text
 
 
 def test_partitions_contain_sequences_and_queues(caplog: pytest.LogCaptureFixture) -> None:
