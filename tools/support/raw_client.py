@@ -27,7 +27,7 @@ class RawClient:
     def __init__(self, bootstrap_servers: str) -> None:
         host, port = bootstrap_servers.split(",", maxsplit=1)[0].rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), SOCKET_S)
-        self._correlation_id = 0
+        self.correlation_id = 0
 
     def __enter__(self) -> Self:
         return self
@@ -36,16 +36,16 @@ class RawClient:
         self.socket.close()
 
     def send(self, api: ApiKey, version: int, **values: Any) -> int:
-        self._correlation_id += 1
+        self.correlation_id += 1
         request = build(request_type(api, version), values)
-        self.socket.sendall(request_frame(request, self._correlation_id, "raw"))
-        return self._correlation_id
+        self.socket.sendall(request_frame(request, self.correlation_id, "raw"))
+        return self.correlation_id
 
     def receive(self, api: ApiKey, version: int) -> Any:
         frame = self.next_frame()
         type_ = response_type(api, version)
         correlation_id, response = read_response(type_, frame)
-        assert correlation_id == self._correlation_id
+        assert correlation_id == self.correlation_id
         header_type = type_.__header_schema__
         header, size = entity_reader(header_type)(frame, 0)
         assert header.correlation_id == correlation_id
@@ -65,9 +65,10 @@ class RawClient:
 
     def next_frame(self) -> bytes:
         """Return the bytes of the next response, without its size field."""
-        return self._exactly(int.from_bytes(self._exactly(4), "big"))
+        return self.read_exactly(int.from_bytes(self.read_exactly(4), "big"))
 
-    def _exactly(self, size: int) -> bytes:
+    def read_exactly(self, size: int) -> bytes:
+        """Read bytes from the connection."""
         data = b""
         while len(data) < size:
             more = self.socket.recv(size - len(data))

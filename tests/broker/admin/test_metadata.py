@@ -24,7 +24,7 @@ def test_topic_is_created_only_if_broker_and_client_allow_it(enabled: bool, allo
 
 def test_unsupported_version_of_api_versions(any_raw: RawClient) -> None:
     any_raw.socket.sendall(b"\0\0\0\x0b\0\x12\0\x63\0\0\0\x05\xff\xff\0")
-    any_raw._correlation_id = 5
+    any_raw.correlation_id = 5
     response = any_raw.receive(ApiKey.API_VERSIONS, 0)
     assert response.error_code is ErrorCode.unsupported_version
     assert [k.max_version for k in response.api_keys if k.api_key == ApiKey.API_VERSIONS] == [4]

@@ -271,7 +271,7 @@ class TestEffects:
     ) -> None:
         kafka.faults.add(f"produce:{effect}")
         raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1)))
-        assert len(raw._exactly(size)) == size
+        assert len(raw.read_exactly(size)) == size
         assert raw.closed()
         assert kafka.end_offsets("t") == [end, 0]
 

@@ -1,6 +1,5 @@
 """The write methods of streams: all triggers and output modes, tables, foreachBatch."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from pyspark.sql.utils import is_remote
 
 from spark_kafka_sink import ReportError, last_report, micro_batch_writer
 from tests.spark.write_methods.write_method import ROWS, WAIT_S, Write, WriteMethod
+from tools.support.waiting import poll
 
 IDENTIFIES_RUNS = pyspark.__version__ >= "4.2"
 """False if foreachBatch with Spark Connect has the session of the user (before SPARK-44462)."""
@@ -29,20 +29,15 @@ def run_to_the_end(query: StreamingQuery) -> None:
     Raises:
         TimeoutError: neither happened.
     """
+
+    def has_written() -> bool:
+        progress, status = query.lastProgress, query.status
+        is_busy = status["isDataAvailable"] or status["isTriggerActive"]
+        return progress is not None and progress["batchId"] >= 1 and not is_busy
+
     try:
-        deadline = time.monotonic() + WAIT_S
-        while query.isActive:
-            progress = query.lastProgress
-            if (
-                progress is not None
-                and progress["batchId"] >= 1
-                and not query.status["isDataAvailable"]
-                and not query.status["isTriggerActive"]
-            ):
-                break
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"still active: {query.status}")
-            time.sleep(0.05)
+        if not poll(lambda: not query.isActive or has_written(), WAIT_S):
+            raise TimeoutError(f"still active: {query.status}")
         error = query.exception()
         if error is not None:
             raise error

@@ -215,11 +215,11 @@ class FakeCluster:
         for peer in list(self.peers):
             data = self._read(peer)
             if data == b"":
-                self._cut(peer)
+                self.cut(peer)
             elif data:
                 for frame in peer.frames.feed(data):
                     if peer in self.peers:
-                        self._serve(peer, frame)
+                        self.serve(peer, frame)
 
     def count(self, api: ApiKey) -> int:
         """Return the number of requests of `api` so far."""
@@ -239,14 +239,15 @@ class FakeCluster:
         """Stop a broker: close its connections and refuse new ones."""
         self.alive.discard(node)
         for peer in [peer for peer in self.peers if peer.node == node]:
-            self._cut(peer)
+            self.cut(peer)
 
     def close(self) -> None:
         """Close all connections."""
         for peer in list(self.peers):
-            self._cut(peer)
+            self.cut(peer)
 
-    def _cut(self, peer: Peer) -> None:
+    def cut(self, peer: Peer) -> None:
+        """Close a connection."""
         self.peers.remove(peer)
         peer.socket.close()
 
@@ -264,7 +265,8 @@ class FakeCluster:
                 return bytes(received)
             received += data
 
-    def _serve(self, peer: Peer, frame: memoryview) -> None:
+    def serve(self, peer: Peer, frame: memoryview) -> None:
+        """Respond to a request."""
         header = read_request_header(frame)
         api = ApiKey(header.api_key)
         if api is ApiKey.API_VERSIONS and header.version not in self.versions[api]:
@@ -276,7 +278,7 @@ class FakeCluster:
         self.served_versions.add((api, header.version))
         self.client_ids.append(header.client_id)
         if self.sasl is not None and not self.sasl.allows(api, logged_in=peer.logged_in):
-            self._cut(peer)
+            self.cut(peer)
             return
         fault: Fault | None = None
         if api is ApiKey.PRODUCE:
@@ -297,7 +299,7 @@ class FakeCluster:
             self.closing[api] -= 1
             fault = Fault(lose=True)
         if fault is not None and fault.lose:
-            self._cut(peer)
+            self.cut(peer)
         elif api is not ApiKey.PRODUCE or request.acks != 0:
             entity = build(response_type(api, header.version), response)
             reply = response_frame(entity, header.correlation_id)

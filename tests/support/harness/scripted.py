@@ -75,12 +75,12 @@ class ScriptedCluster(FakeCluster):
         features = {"finalized_features": finalized, "finalized_features_epoch": 1}
         return api_versions(self, request) | features
 
-    def _serve(self, peer: Peer, frame: memoryview) -> None:
+    def serve(self, peer: Peer, frame: memoryview) -> None:
         header = read_request_header(frame)
         api = ApiKey(header.api_key)
         script = self.scripts.get(api)
         if script is None or header.version not in self.versions.get(api, ()):
-            super()._serve(peer, frame)
+            super().serve(peer, frame)
             return
         request, _ = decode(request_type(api, header.version), frame, header.body_offset)
         self.log.append((peer.node, api, header.version, request))
@@ -88,7 +88,7 @@ class ScriptedCluster(FakeCluster):
             return
         response = script(peer.node, request)
         if response is None:
-            self._cut(peer)
+            self.cut(peer)
             return
         entity = build(response_type(api, header.version), response)
         peer.send(response_frame(entity, header.correlation_id), hold=False)

@@ -76,7 +76,7 @@ class World:
     ) -> None:
         self.cluster = cluster
         self._transaction = transaction
-        self._settings = settings
+        self.settings = settings
         self.clock = clock or ManualClock(seconds=100.0, start_ms=START_MS)
         defaults = {"linger_ms": 0, "bootstrap_servers": "127.0.0.1:40000", "batch_size": 1_000}
         self.config = config(**{**defaults, **options})
@@ -94,7 +94,7 @@ class World:
         return ProducerSession(
             self.client,
             identity=identity,
-            settings=self._settings,
+            settings=self.settings,
             executor=self.codec,
             transaction=self._transaction,
         )

@@ -380,12 +380,12 @@ def _as_child(session: ProducerSession, work: Callable[[ProducerSession], object
 
 
 def _exit_code(child: int) -> int:
-    deadline = time.monotonic() + SOON
-    while time.monotonic() < deadline:
-        pid, status = os.waitpid(child, os.WNOHANG)
-        if pid:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.01)
+    def status() -> tuple[int, ...]:
+        pid, code = os.waitpid(child, os.WNOHANG)
+        return (os.waitstatus_to_exitcode(code),) if pid else ()
+
+    if ended := poll(status, SOON):
+        return ended[0]
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     raise AssertionError("the child waits for ever")

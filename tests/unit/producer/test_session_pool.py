@@ -104,7 +104,7 @@ def test_tasks_of_two_queries_share_a_client_with_their_own_client_ids() -> None
         sim.deliver_batches(1)
         opened = len(cluster.peers)
         first = cluster.client_ids.copy()
-        sim._settings = SessionSettings(client_id="kafkaprod-etl-orders")
+        sim.settings = SessionSettings(client_id="kafkaprod-etl-orders")
         sim.next_session()
         sim.deliver_batches(1)
         assert len(cluster.peers) == opened

@@ -270,14 +270,14 @@ def test_invalid_response_closes_the_connection(sim: World) -> None:
     """Its requests in flight are sent again."""
     sim.deliver_batches(1)
     sim.fault(Fault(extra={"base_offset": 0}))
-    real = sim.cluster._serve
+    real = sim.cluster.serve
 
     def serve_broken(peer: Peer, frame: memoryview) -> None:
-        sim.cluster._serve = real  # type: ignore[method-assign]
+        sim.cluster.serve = real  # type: ignore[method-assign]
         real(peer, frame)
         peer.socket.send(b"\x00\x00\x00\x06nonsense"[:10])
 
-    sim.cluster._serve = serve_broken  # type: ignore[method-assign]
+    sim.cluster.serve = serve_broken  # type: ignore[method-assign]
     sim.deliver_batches(3)
     assert sim.cluster.logs["t", 0].end == 12
     sim.check_accounting()

@@ -39,18 +39,18 @@ class StallingCluster(FakeCluster):
         self.stalled: set[int] = set()
         self._waiting: list[tuple[Peer, memoryview]] = []
 
-    def _serve(self, peer: Peer, frame: memoryview) -> None:
+    def serve(self, peer: Peer, frame: memoryview) -> None:
         if peer.node in self.stalled:
             self._waiting.append((peer, memoryview(bytes(frame))))
         else:
-            super()._serve(peer, frame)
+            super().serve(peer, frame)
 
     def resume(self) -> None:
         """Process the requests that the stalled brokers have received."""
         self.stalled.clear()
         for peer, frame in self._waiting:
             if peer in self.peers:
-                self._serve(peer, frame)
+                self.serve(peer, frame)
         self._waiting.clear()
 
 
@@ -260,9 +260,9 @@ def test_wait_for_share_ends_after_max_block_ms_and_error_names_partition() -> N
 def test_share_that_is_freed_at_the_deadline_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with stalled_cluster() as (sim, _):
         blocked = {"t": [0, 1, 2, 3]}
-        pool = sim.session.context.pool
-        monkeypatch.setattr(sim.session._admission, "_over_quota", lambda _: blocked)
-        monkeypatch.setattr(pool, "wait_for_room", lambda *_: blocked.clear())
+        context = sim.session.context
+        monkeypatch.setattr(context.quotas, "partitions_over_quota", lambda *_: blocked)
+        monkeypatch.setattr(context.pool, "wait_for_room", lambda *_: blocked.clear())
         sim.send([b"late"], 0)
         assert sim.session.context.state.incomplete_batches == 1
 

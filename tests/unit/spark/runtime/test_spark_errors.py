@@ -1,6 +1,7 @@
 """Finding the package's error in an exception of Spark, or in its traceback."""
 
 import os
+import shutil
 import sys
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -193,7 +194,7 @@ def test_server_of_spark_connect_does_not_follow_register(monkeypatch: pytest.Mo
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    monkeypatch.setattr(spark_errors, "_python_of_spark", lambda: ("PYSPARK_PYTHON", "/other/py"))
+    monkeypatch.setattr(shutil, "which", lambda _: "/other/python3")
     error = error_of(PySparkException(NOT_FOUND))
     assert error is not None
     assert error.hint == f"Set PYSPARK_PYTHON={sys.executable} before the driver starts."

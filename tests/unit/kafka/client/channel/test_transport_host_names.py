@@ -169,32 +169,32 @@ def refusing(scene: NetworkScene) -> None:
 
 def disconnecting_immediately(scene: NetworkScene) -> None:
     """Brokers that accept connections and fail at ApiVersions."""
-    serve = scene.cluster._serve
+    serve = scene.cluster.serve
 
     def hang_up(peer: Peer, frame: memoryview) -> None:
         if peer.node == 1:
-            scene.cluster._cut(peer)
+            scene.cluster.cut(peer)
         else:
             serve(peer, frame)
 
-    scene.cluster._serve = hang_up  # type: ignore[method-assign]
+    scene.cluster.serve = hang_up  # type: ignore[method-assign]
 
 
 def disconnecting_when_ready(scene: NetworkScene) -> None:
     """Brokers that respond to ApiVersions and then fail."""
-    serve = scene.cluster._serve
+    serve = scene.cluster.serve
 
     def answer_once(peer: Peer, frame: memoryview) -> None:
         serve(peer, frame)
         if peer.node == 1:
-            scene.cluster._cut(peer)
+            scene.cluster.cut(peer)
 
-    scene.cluster._serve = answer_once  # type: ignore[method-assign]
+    scene.cluster.serve = answer_once  # type: ignore[method-assign]
 
 
 def unresponsive(scene: NetworkScene) -> None:
-    serve = scene.cluster._serve
-    scene.cluster._serve = lambda peer, frame: None if peer.node == 1 else serve(peer, frame)  # type: ignore[method-assign]
+    serve = scene.cluster.serve
+    scene.cluster.serve = lambda peer, frame: None if peer.node == 1 else serve(peer, frame)  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize(
@@ -228,13 +228,13 @@ def test_each_new_connection_resolves_the_name_again() -> None:
 def test_all_addresses_are_tried_if_each_fails_in_turn() -> None:
     scene = NetworkScene(reconnect_backoff_max_ms=50)
     scene.names.known["one.test"] = [address(40_000 + number) for number in (1, 2, 3)]
-    serve = scene.cluster._serve
+    serve = scene.cluster.serve
 
     def answer_once(peer: Peer, frame: memoryview) -> None:
         serve(peer, frame)
-        scene.cluster._cut(peer)
+        scene.cluster.cut(peer)
 
-    scene.cluster._serve = answer_once  # type: ignore[method-assign]
+    scene.cluster.serve = answer_once  # type: ignore[method-assign]
     scene.turns(100, NAMED)
     assert scene.cluster.connected_ports[:6] == [40_001, 40_002, 40_003] * 2
     scene.close()
