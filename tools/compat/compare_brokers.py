@@ -17,9 +17,10 @@ from tools.compat.scenarios.admin import (
     placement_scenarios,
     topic_scenarios,
 )
+from tools.compat.scenarios.comparison import differing
 from tools.compat.scenarios.groups import group_scenarios
 from tools.compat.scenarios.produce import produce_scenarios, read_scenarios
-from tools.compat.scenarios.world import Scenario, differing, keep_everything, run
+from tools.compat.scenarios.scenario import Scenario, keep_everything, run
 from tools.docs.pages import table, write_block
 from tools.support.kafka_cluster import KafkaCluster
 

@@ -4,7 +4,8 @@ The model calls the decision functions of the product (`spark_kafka_sink/exactly
 simulates drivers, tasks and their lost attempts, Kafka's coordinator, the decision log, and Spark's
 commit log. In reading order:
 
-- `world`: the state of the model, the transactions at their coordinators, and equivalent states
+- `model_state`: the state of the model, the transactions at their coordinators, and equivalent
+  states
 - `scenario`: start states and faults of the searches, the searches of `make test`, the product's
   decision functions, and a driver's turn in a world
 - `steps`: the steps of drivers and tasks, and the faults

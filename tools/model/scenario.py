@@ -27,7 +27,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
 from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.exactly_once.steps import orphans
 from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate
-from tools.model.world import (
+from tools.model.model_state import (
     UNFINISHED,
     Budget,
     Driver,

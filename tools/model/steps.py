@@ -20,8 +20,7 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     next_planning_step,
     replaces_query,
 )
-from tools.model.scenario import TASKS, Context, Turn
-from tools.model.world import (
+from tools.model.model_state import (
     ENDED,
     UNFINISHED,
     Driver,
@@ -32,6 +31,7 @@ from tools.model.world import (
     World,
     normalised,
 )
+from tools.model.scenario import TASKS, Context, Turn
 
 Successors = list[tuple[str, Turn]]
 """List of (description of a step, turn after the step)."""

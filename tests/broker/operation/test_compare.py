@@ -7,7 +7,8 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from tools.compat.compare_brokers import SETTINGS, compare, scenarios
-from tools.compat.scenarios.world import differing, keep_everything, run
+from tools.compat.scenarios.comparison import differing
+from tools.compat.scenarios.scenario import keep_everything, run
 from tools.support.kafka_cluster import KafkaCluster
 
 DIFFERENT = re.compile(

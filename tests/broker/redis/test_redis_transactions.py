@@ -17,7 +17,7 @@ from tests.broker.support.inspection import log_in, topic_in
 from tests.broker.support.redis_server import RedisServer
 from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.broker.transactions.player import Player, play
-from tools.compat.scenarios.world import batches
+from tools.compat.scenarios.comparison import batches
 from tools.support.raw_client import RawClient, batch, produce
 from tools.support.waiting import poll
 

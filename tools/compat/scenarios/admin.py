@@ -6,7 +6,15 @@ from uuid import UUID
 
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tools.compat.scenarios.world import OWN, SOCKET_S, Action, Scenario, World, action, asks
+from tools.compat.scenarios.scenario import (
+    OWN,
+    SOCKET_S,
+    Action,
+    Scenario,
+    ScenarioRun,
+    action,
+    asks,
+)
 from tools.support.waiting import poll
 
 _NEW = {"name": OWN, "num_partitions": 2, "replication_factor": 1}
@@ -127,9 +135,9 @@ def _metadata(version: int, *names: str, **values: Any) -> Action:
     return asks(ApiKey.METADATA, version, {"topics": topics} | values, partitions=2)
 
 
-def _by_id(world: World) -> None:
-    world.create(2)
-    world.ask(ApiKey.METADATA, 12, topics=[{"name": None, "topic_id": world.topic_id()}])
+def _by_id(run: ScenarioRun) -> None:
+    run.create(2)
+    run.ask(ApiKey.METADATA, 12, topics=[{"name": None, "topic_id": run.topic_id()}])
 
 
 def _partitions(version: int) -> Action:
@@ -140,15 +148,15 @@ def _partitions(version: int) -> Action:
 
 
 @action
-def _versions(world: World, version: int) -> None:
+def _versions(run: ScenarioRun, version: int) -> None:
     software = {"client_software_name": "raw", "client_software_version": "1"}
-    answer = world.client.call(ApiKey.API_VERSIONS, version, **software)
+    answer = run.client.call(ApiKey.API_VERSIONS, version, **software)
     ranges = {k.api_key: f"{k.min_version}-{k.max_version}" for k in answer.api_keys}
     for api in HANDLERS:
-        world.seen[ApiKey(api).name.lower()] = ranges.get(api, "not served")
-    world.seen["other APIs"] = sorted(set(ranges) - set(HANDLERS))
+        run.seen[ApiKey(api).name.lower()] = ranges.get(api, "not served")
+    run.seen["other APIs"] = sorted(set(ranges) - set(HANDLERS))
     features = getattr(answer, "finalized_features", ())
-    world.seen["features"] = {
+    run.seen["features"] = {
         f.name: f"{f.min_version_level}-{f.max_version_level}" for f in features
     }
 
@@ -261,20 +269,20 @@ def _changed(resource: _Resource, *changes: tuple[int, str, str | None]) -> dict
     return {"resources": [{"resource_type": kind, "resource_name": name, "configs": configs}]}
 
 
-def _describe(world: World, resource: _Resource, *names: str) -> None:
-    world.ask(ApiKey.DESCRIBE_CONFIGS, 4, **_resources(resource, *names), include_synonyms=True)
+def _describe(run: ScenarioRun, resource: _Resource, *names: str) -> None:
+    run.ask(ApiKey.DESCRIBE_CONFIGS, 4, **_resources(resource, *names), include_synonyms=True)
 
 
-def _change(world: World, resource: _Resource, *changes: tuple[int, str, str | None]) -> None:
-    world.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **_changed(resource, *changes))
+def _change(run: ScenarioRun, resource: _Resource, *changes: tuple[int, str, str | None]) -> None:
+    run.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, **_changed(resource, *changes))
 
 
-def _until(world: World, resource: _Resource, name: str, value: str | None) -> None:
+def _until(run: ScenarioRun, resource: _Resource, name: str, value: str | None) -> None:
     """Wait until a config has a value, or until it is unset if `value` is None."""
-    request = _resources((resource[0], world.named(resource[1])), name)
+    request = _resources((resource[0], run.named(resource[1])), name)
 
     def is_set() -> bool:
-        described = world.client.call(ApiKey.DESCRIBE_CONFIGS, 4, **request).results[0]
+        described = run.client.call(ApiKey.DESCRIBE_CONFIGS, 4, **request).results[0]
         return {config.value for config in described.configs} == ({value} if value else set())
 
     poll(is_set, SOCKET_S)
@@ -294,26 +302,26 @@ def _altered(version: int) -> Action:
     return asks(api, version, *requests, partitions=1, retention_ms="5000")
 
 
-def _brokers(world: World) -> None:
+def _brokers(run: ScenarioRun) -> None:
     """Change configs of the only broker and of all brokers, and describe the configs of a topic."""
-    world.create()
+    run.create()
     everybody, broker, topic = (BROKER, ""), (BROKER, "1"), (TOPIC, OWN)
-    _describe(world, broker, "message.max.bytes", "node.id", FLUSH)
-    _change(world, everybody, (SET, FLUSH, "777"))
-    _until(world, broker, FLUSH, "777")
-    _describe(world, everybody, FLUSH)
-    _describe(world, broker, FLUSH)
-    _describe(world, topic, "flush.messages")
-    _change(world, broker, (SET, FLUSH, "888"))
-    _until(world, broker, FLUSH, "888")
-    _describe(world, broker, FLUSH)
-    _describe(world, topic, "flush.messages")
-    _change(world, broker, (DELETE, FLUSH, None))
-    _until(world, broker, FLUSH, "777")
-    _change(world, everybody, (DELETE, FLUSH, None))
-    _until(world, everybody, FLUSH, None)
-    _until(world, broker, FLUSH, str(2**63 - 1))
-    _describe(world, broker, FLUSH)
+    _describe(run, broker, "message.max.bytes", "node.id", FLUSH)
+    _change(run, everybody, (SET, FLUSH, "777"))
+    _until(run, broker, FLUSH, "777")
+    _describe(run, everybody, FLUSH)
+    _describe(run, broker, FLUSH)
+    _describe(run, topic, "flush.messages")
+    _change(run, broker, (SET, FLUSH, "888"))
+    _until(run, broker, FLUSH, "888")
+    _describe(run, broker, FLUSH)
+    _describe(run, topic, "flush.messages")
+    _change(run, broker, (DELETE, FLUSH, None))
+    _until(run, broker, FLUSH, "777")
+    _change(run, everybody, (DELETE, FLUSH, None))
+    _until(run, everybody, FLUSH, None)
+    _until(run, broker, FLUSH, str(2**63 - 1))
+    _describe(run, broker, FLUSH)
 
 
 def _refused_of_brokers(name: str) -> Action:
@@ -331,7 +339,7 @@ def _refused_of_brokers(name: str) -> Action:
     return asks(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, *requests)
 
 
-def _others(world: World) -> None:
+def _others(run: ScenarioRun) -> None:
     """Describe and change configs of resources that do not exist or have no configs."""
     for resource in (
         (BROKER, "9"),
@@ -344,51 +352,51 @@ def _others(world: World) -> None:
         (77, "x"),
         (0, "x"),
     ):
-        _describe(world, resource)
-        _change(world, resource, (SET, FLUSH, "5"))
+        _describe(run, resource)
+        _change(run, resource, (SET, FLUSH, "5"))
 
 
-def _groups(world: World) -> None:
+def _groups(run: ScenarioRun) -> None:
     name, group = "consumer.session.timeout.ms", (GROUP, OWN)
-    _describe(world, group)
-    _change(world, group, (SET, name, "50000"))
-    _until(world, group, name, "50000")
-    _describe(world, group)
-    _change(world, group, (SET, name, "1"))
-    _change(world, group, (SET, name, "x"))
-    _change(world, group, (SET, "no.such", "1"))
-    _change(world, group, (APPEND, name, "1"))
-    _change(world, group, (DELETE, name, None))
-    _until(world, group, name, "45000")
-    _describe(world, group)
+    _describe(run, group)
+    _change(run, group, (SET, name, "50000"))
+    _until(run, group, name, "50000")
+    _describe(run, group)
+    _change(run, group, (SET, name, "1"))
+    _change(run, group, (SET, name, "x"))
+    _change(run, group, (SET, "no.such", "1"))
+    _change(run, group, (APPEND, name, "1"))
+    _change(run, group, (DELETE, name, None))
+    _until(run, group, name, "45000")
+    _describe(run, group)
 
 
 @action
-def _legacy(world: World, version: int) -> None:
+def _legacy(run: ScenarioRun, version: int) -> None:
     """Send AlterConfigs, which replaces all configs."""
 
     def alter(kind: int, name: str, **configs: str | None) -> None:
         values = [{"name": k.replace("_", "."), "value": v} for k, v in configs.items()]
         resource = {"resource_type": kind, "resource_name": name, "configs": values}
-        world.ask(ApiKey.ALTER_CONFIGS, version, resources=[resource])
+        run.ask(ApiKey.ALTER_CONFIGS, version, resources=[resource])
 
-    world.create(max_message_bytes="5000")
+    run.create(max_message_bytes="5000")
     topic, broker = (TOPIC, OWN), (BROKER, "1")
     alter(*topic, segment_bytes="2000000")
-    _until(world, topic, "segment.bytes", "2000000")
-    _describe(world, topic, "segment.bytes", "max.message.bytes")
+    _until(run, topic, "segment.bytes", "2000000")
+    _describe(run, topic, "segment.bytes", "max.message.bytes")
     alter(*topic)
-    _until(world, topic, "segment.bytes", str(1 << 30))
-    _describe(world, topic, "segment.bytes", "max.message.bytes")
+    _until(run, topic, "segment.bytes", str(1 << 30))
+    _describe(run, topic, "segment.bytes", "max.message.bytes")
     alter(*topic, segment_bytes=None)
     alter(*topic, segment_bytes="x")
     alter(*topic, no_such="x")
     alter(TOPIC, "not-there", segment_bytes="5000000")
     alter(TOPIC, "a/b", segment_bytes="5000000")
     alter(*broker, log_flush_interval_messages="99")
-    _until(world, broker, FLUSH, "99")
+    _until(run, broker, FLUSH, "99")
     alter(*broker)
-    _until(world, broker, FLUSH, str(2**63 - 1))
+    _until(run, broker, FLUSH, str(2**63 - 1))
     alter(*broker, node_id="7")
     alter(BROKER, "9", log_flush_interval_messages="99")
     alter(LOGGER, "1", kafka="INFO")
@@ -397,10 +405,10 @@ def _legacy(world: World, version: int) -> None:
     alter(77, "x")
 
 
-def _listed(world: World) -> None:
+def _listed(run: ScenarioRun) -> None:
     """List the resources that have configs; ignore the topics of other scenarios."""
     for version, kinds in ((0, []), (1, [BROKER, LOGGER]), (1, [GROUP]), (1, [77]), (1, [16])):
-        world.ask(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=kinds)
+        run.ask(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=kinds)
 
 
 def config_scenarios() -> Iterator[Scenario]:

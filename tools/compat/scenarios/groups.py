@@ -6,7 +6,7 @@ from typing import Any
 
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tools.compat.scenarios.world import OWN, Action, Scenario, World, action, asks
+from tools.compat.scenarios.scenario import OWN, Action, Scenario, ScenarioRun, action, asks
 
 RANGE = ({"name": "range", "metadata": b"m"},)
 BOTH = (*RANGE, {"name": "sticky", "metadata": b"s"})
@@ -36,8 +36,8 @@ _UNKNOWN_MEMBERS = {
 class Member:
     """A group member that uses one JoinGroup version, and matching versions of other requests."""
 
-    def __init__(self, world: World, version: int, instance: str | None = None) -> None:
-        self.world = world
+    def __init__(self, run: ScenarioRun, version: int, instance: str | None = None) -> None:
+        self.run = run
         self.version = version
         self.instance = instance
         self.id = ""
@@ -46,8 +46,8 @@ class Member:
     def join(self, protocols: Any = RANGE, **changes: Any) -> None:
         """Join the group. If the response only assigns a member ID, join again with it."""
         own = {"protocols": protocols, "group_instance_id": self.instance, "member_id": self.id}
-        self.world.ask(ApiKey.JOIN_GROUP, self.version, **_JOIN | own | changes)
-        answer = self.world.last
+        self.run.ask(ApiKey.JOIN_GROUP, self.version, **_JOIN | own | changes)
+        answer = self.run.last
         self.id, self.generation = answer.member_id, answer.generation_id
         if answer.error_code is ErrorCode.member_id_required:
             self.join(protocols, **changes)
@@ -71,7 +71,7 @@ class Member:
             "generation_id": self.generation,
             "generation_id_or_member_epoch": self.generation,
         }
-        self.world.ask(api, version, **values | changes)
+        self.run.ask(api, version, **values | changes)
 
     def heartbeat(self, **changes: Any) -> None:
         self.ask(ApiKey.HEARTBEAT, 3, **changes)
@@ -88,19 +88,19 @@ class Member:
         self.ask(ApiKey.LEAVE_GROUP, 4, members=[member])
 
     def describe(self) -> None:
-        self.world.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[OWN])
+        self.run.ask(ApiKey.DESCRIBE_GROUPS, 5, groups=[OWN])
 
 
 @action
-def _coordinator(world: World, version: int) -> None:
+def _coordinator(run: ScenarioRun, version: int) -> None:
     values = {"key": OWN, "coordinator_keys": [OWN], "key_type": 0}
     patience = ErrorCode.coordinator_not_available
-    world.wait_for(ApiKey.FIND_COORDINATOR, version, patience, **values)
-    world.ask(ApiKey.FIND_COORDINATOR, version, **values)
+    run.wait_for(ApiKey.FIND_COORDINATOR, version, patience, **values)
+    run.ask(ApiKey.FIND_COORDINATOR, version, **values)
     if version >= 1:
-        world.ask(ApiKey.FIND_COORDINATOR, version, **values | {"key_type": 9})
+        run.ask(ApiKey.FIND_COORDINATOR, version, **values | {"key_type": 9})
     empty = values | {"key": "", "coordinator_keys": []}
-    world.ask(ApiKey.FIND_COORDINATOR, version, **empty)
+    run.ask(ApiKey.FIND_COORDINATOR, version, **empty)
 
 
 def _unknown_members(api: ApiKey, version: int) -> Action:
@@ -126,41 +126,41 @@ def _joins(version: int) -> Action:
 
 
 @action
-def _offsets(world: World, version: int) -> None:
+def _offsets(run: ScenarioRun, version: int) -> None:
     """Commit offsets of a group without members, and read them back."""
-    world.find_group()
-    world.create(2)
+    run.find_group()
+    run.create(2)
     partitions = [
         {"partition_index": i, "committed_offset": o, "committed_metadata": m}
         for i, o, m in ((0, 42, "note"), (1, -1, None), (7, 5, ""))
     ]
-    topics = [{"name": OWN, "topic_id": world.topic_id(), "partitions": partitions}]
+    topics = [{"name": OWN, "topic_id": run.topic_id(), "partitions": partitions}]
     values = {"group_id": OWN, "member_id": "", "generation_id_or_member_epoch": -1}
-    world.ask(ApiKey.OFFSET_COMMIT, version, **values, topics=topics)
+    run.ask(ApiKey.OFFSET_COMMIT, version, **values, topics=topics)
     requested_topics = [{"name": OWN, "partition_indexes": [0, 1, 7]}]
     groups = [{"group_id": OWN, "topics": requested_topics}]
     fetched = min(version, 9)
-    world.ask(ApiKey.OFFSET_FETCH, fetched, group_id=OWN, topics=requested_topics, groups=groups)
-    world.ask(ApiKey.DESCRIBE_GROUPS, min(version, 6), groups=[OWN, "not-there"])
-    world.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[OWN, "not-there"])
+    run.ask(ApiKey.OFFSET_FETCH, fetched, group_id=OWN, topics=requested_topics, groups=groups)
+    run.ask(ApiKey.DESCRIBE_GROUPS, min(version, 6), groups=[OWN, "not-there"])
+    run.ask(ApiKey.DELETE_GROUPS, 2, groups_names=[OWN, "not-there"])
 
 
 @action
-def _producer_id(world: World, version: int, values: dict[str, Any]) -> None:
-    world.producer()
+def _producer_id(run: ScenarioRun, version: int, values: dict[str, Any]) -> None:
+    run.producer()
     usual = {"transactional_id": None, "transaction_timeout": timedelta(seconds=9)}
-    world.ask(ApiKey.INIT_PRODUCER_ID, version, **usual | values)
+    run.ask(ApiKey.INIT_PRODUCER_ID, version, **usual | values)
 
 
 @action
-def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
+def _returns(run: ScenarioRun, version: int, protocols: Any = RANGE) -> None:
     """Let a static member rejoin with its instance ID, then use its former member ID."""
-    world.create()
-    world.find_group()
-    former = Member(world, version, "i")
+    run.create()
+    run.find_group()
+    former = Member(run, version, "i")
     former.join(BOTH if protocols is BOTH else RANGE)
     former.sync()
-    back = Member(world, version, "i")
+    back = Member(run, version, "i")
     back.join(protocols)
     back.sync(None)
     back.heartbeat()
@@ -179,11 +179,11 @@ def _returns(world: World, version: int, protocols: Any = RANGE) -> None:
 
 
 @action
-def _lifecycle(world: World, level: int) -> None:
+def _lifecycle(run: ScenarioRun, level: int) -> None:
     """Be the only member of a group, with the version `level` of each API if it exists."""
-    world.create()
-    world.find_group()
-    member, heartbeats = Member(world, level), min(level, 4)
+    run.create()
+    run.find_group()
+    member, heartbeats = Member(run, level), min(level, 4)
     member.join()
     member.sync()
     member.sync(protocol_name="other")
@@ -202,16 +202,16 @@ def _lifecycle(world: World, level: int) -> None:
         if leaves:
             members = [{"member_id": member.id, "group_instance_id": None}]
             member.ask(ApiKey.LEAVE_GROUP, min(level, 5), members=members)
-        world.ask(ApiKey.DESCRIBE_GROUPS, min(level, 6), groups=[OWN])
-        listed = world.client.call(ApiKey.LIST_GROUPS, min(level, 5)).groups
-        world.seen[f"{leaves} listed"] = world.named(OWN) in {group.group_id for group in listed}
-        world.ask(ApiKey.DELETE_GROUPS, min(level, 2), groups_names=[OWN])
+        run.ask(ApiKey.DESCRIBE_GROUPS, min(level, 6), groups=[OWN])
+        listed = run.client.call(ApiKey.LIST_GROUPS, min(level, 5)).groups
+        run.seen[f"{leaves} listed"] = run.named(OWN) in {group.group_id for group in listed}
+        run.ask(ApiKey.DELETE_GROUPS, min(level, 2), groups_names=[OWN])
 
 
-def _returns_early(world: World) -> None:
+def _returns_early(run: ScenarioRun) -> None:
     """Let a static member rejoin before the first assignment."""
-    world.find_group()
-    former, back = Member(world, 9, "i"), Member(world, 9, "i")
+    run.find_group()
+    former, back = Member(run, 9, "i"), Member(run, 9, "i")
     former.join()
     former.describe()
     back.join()
@@ -220,9 +220,9 @@ def _returns_early(world: World) -> None:
     back.describe()
 
 
-def _joins_again(world: World) -> None:
-    world.find_group()
-    member = Member(world, 9)
+def _joins_again(run: ScenarioRun) -> None:
+    run.find_group()
+    member = Member(run, 9)
     member.join()
     member.join()
     member.sync()
@@ -236,24 +236,24 @@ def _joins_again(world: World) -> None:
 
 
 @action
-def _sessions(world: World, version: int) -> None:
-    world.find_group()
+def _sessions(run: ScenarioRun, version: int) -> None:
+    run.find_group()
     for milliseconds in (-1, 0, 1_000, 5_999, 6_000, 1_800_000, 1_800_001):
         session = timedelta(milliseconds=milliseconds)
-        Member(world, version).join(session_timeout=session)
-        left = world.last.member_id
-        world.client.call(ApiKey.LEAVE_GROUP, 1, group_id=world.topic, member_id=left)
+        Member(run, version).join(session_timeout=session)
+        left = run.last.member_id
+        run.client.call(ApiKey.LEAVE_GROUP, 1, group_id=run.topic, member_id=left)
 
 
-def _commits(world: World) -> None:
+def _commits(run: ScenarioRun) -> None:
     """Commit offsets as a member, as an unknown member, and without a member."""
-    world.create()
-    world.find_group()
-    nobody = Member(world, 9)
+    run.create()
+    run.find_group()
+    nobody = Member(run, 9)
     nobody.commit(generation_id_or_member_epoch=3)
     nobody.commit(member_id="stranger")
     nobody.commit()
-    member = Member(world, 9)
+    member = Member(run, 9)
     member.join()
     member.commit()
     member.sync()
@@ -264,12 +264,12 @@ def _commits(world: World) -> None:
     member.commit(generation_id_or_member_epoch=-1)
 
 
-def _pending(world: World) -> None:
+def _pending(run: ScenarioRun) -> None:
     """Send requests with an assigned member ID that has not joined yet."""
-    world.find_group()
-    member = Member(world, 9)
-    world.ask(ApiKey.JOIN_GROUP, 9, **_JOIN)
-    member.id = world.last.member_id
+    run.find_group()
+    member = Member(run, 9)
+    run.ask(ApiKey.JOIN_GROUP, 9, **_JOIN)
+    member.id = run.last.member_id
     member.heartbeat()
     member.sync()
     member.describe()
@@ -278,26 +278,26 @@ def _pending(world: World) -> None:
     member.join()
 
 
-def _delete_offsets(world: World) -> None:
+def _delete_offsets(run: ScenarioRun) -> None:
     """Delete offsets of a missing group, a group with offsets, and a group with a member."""
-    world.create(2)
-    world.find_group()
+    run.create(2)
+    run.find_group()
 
     def delete(group: str, *places: tuple[str, int]) -> None:
         topics = [{"name": n, "partitions": [{"partition_index": i}]} for n, i in places]
-        world.ask(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=topics)
+        run.ask(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=topics)
 
     places = ((OWN, 0), ("not-there", 0))
     delete(OWN, *places)
     delete("", *places)
-    nobody = Member(world, 9)
+    nobody = Member(run, 9)
     nobody.commit()
     delete(OWN, *places)
     delete(OWN, (OWN, 9), ("no/name", 0))
     delete(OWN)
     nobody.describe()
-    subscription = b"\0\0" + b"\0\0\0\x01" + len(world.topic).to_bytes(2) + world.topic.encode()
-    member = Member(world, 9)
+    subscription = b"\0\0" + b"\0\0\0\x01" + len(run.topic).to_bytes(2) + run.topic.encode()
+    member = Member(run, 9)
     member.join([{"name": "range", "metadata": subscription + b"\xff\xff\xff\xff"}])
     delete(OWN, *places)
     member.sync()
@@ -305,16 +305,16 @@ def _delete_offsets(world: World) -> None:
     delete(OWN, *places)
     member.leave(member.id, None)
     delete(OWN, *places)
-    other = Member(world, 9)
+    other = Member(run, 9)
     other.join(protocol_type="connect")
     delete(OWN, *places)
 
 
-def _operations(world: World) -> None:
+def _operations(run: ScenarioRun) -> None:
     """Request the bit fields of authorized operations."""
-    world.create()
-    world.find_group()
-    Member(world, 9).commit()
+    run.create()
+    run.find_group()
+    Member(run, 9).commit()
     both = {
         "include_cluster_authorized_operations": True,
         "include_topic_authorized_operations": True,
@@ -322,14 +322,14 @@ def _operations(world: World) -> None:
     }
     for version in (8, 10, 11, 13):
         topics = [{"name": OWN}, {"name": "not-there"}, {"name": "a/b"}]
-        world.ask(ApiKey.METADATA, version, topics=topics, **both)
+        run.ask(ApiKey.METADATA, version, topics=topics, **both)
     for version in range(3):
-        world.ask(ApiKey.DESCRIBE_CLUSTER, version, endpoint_type=1, **both)
+        run.ask(ApiKey.DESCRIBE_CLUSTER, version, endpoint_type=1, **both)
     for version in range(3, 7):
         request = {"groups": [OWN, "not-there"], "include_authorized_operations": True}
-        world.ask(ApiKey.DESCRIBE_GROUPS, version, **request)
+        run.ask(ApiKey.DESCRIBE_GROUPS, version, **request)
     topics = [{"name": OWN}, {"name": "not-there"}]
-    world.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=9)
+    run.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=9)
 
 
 def _member_scenarios() -> Iterator[Scenario]:

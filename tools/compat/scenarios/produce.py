@@ -13,7 +13,8 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.compression import compress
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.kafka.records.varint import varint
-from tools.compat.scenarios.world import BATCHES, OWN, Scenario, World, action, asks
+from tools.compat.scenarios.batches import BATCHES
+from tools.compat.scenarios.scenario import OWN, Scenario, ScenarioRun, action, asks
 from tools.support.raw_client import batch, produce
 
 HEADER = varint(1) + varint(1) + b"h" + varint(1) + b"v"
@@ -222,45 +223,47 @@ BODIES: Mapping[str, Body] = {
 
 
 @action
-def _one(world: World, /, name: str, version: int, **configs: str) -> None:
-    world.create(1, **configs)
-    world.produce(BATCHES[name](), version)
-    world.produce(bytes(batch(1)), version)
-    world.fetch(0)
+def _one(run: ScenarioRun, /, name: str, version: int, **configs: str) -> None:
+    run.create(1, **configs)
+    run.produce(BATCHES[name](), version)
+    run.produce(bytes(batch(1)), version)
+    run.fetch(0)
 
 
 @action
-def _sequences(world: World, steps: list[tuple[str, int, int, int]]) -> None:
-    world.create()
+def _sequences(run: ScenarioRun, steps: list[tuple[str, int, int, int]]) -> None:
+    run.create()
     for name, epoch, sequence, count in steps:
-        world.produce(bytes(batch(count, producer=(world.producer(name), epoch, sequence))))
-    world.fetch(0)
+        run.produce(bytes(batch(count, producer=(run.producer(name), epoch, sequence))))
+    run.fetch(0)
 
 
 @action
-def _acks(world: World, acks: int, version: int, *, good: bool) -> None:
-    world.create()
+def _acks(run: ScenarioRun, acks: int, version: int, *, good: bool) -> None:
+    run.create()
     records = bytes(batch(2)) if good else BATCHES["a wrong checksum"]()
-    world.produce(records, version, acks=acks)
-    world.fetch(0)
+    run.produce(records, version, acks=acks)
+    run.fetch(0)
 
 
 @action
-def _place(world: World, /, version: int, **changes: object) -> None:
-    world.create()
-    world.produce(bytes(batch(1)), version, **changes)
+def _place(run: ScenarioRun, /, version: int, **changes: object) -> None:
+    run.create()
+    run.produce(bytes(batch(1)), version, **changes)
 
 
 @action
-def _twice(world: World, *batches: bytes | None, version: int = 9, one_topic: bool = True) -> None:
+def _twice(
+    run: ScenarioRun, *batches: bytes | None, version: int = 9, one_topic: bool = True
+) -> None:
     """Send a request that contains a partition several times, in one or several topic items."""
-    world.create()
+    run.create()
     data = [{"index": 0, "records": records} for records in batches]
     parts = [data] if one_topic else [[part] for part in data]
-    place = {"topic_id": world.topic_id()} if version >= 13 else {"name": world.topic}
+    place = {"topic_id": run.topic_id()} if version >= 13 else {"name": run.topic}
     items = [place | {"partition_data": part} for part in parts]
-    world.ask(ApiKey.PRODUCE, version, acks=-1, topic_data=items)
-    world.fetch(0)
+    run.ask(ApiKey.PRODUCE, version, acks=-1, topic_data=items)
+    run.fetch(0)
 
 
 def _twice_scenarios() -> Iterator[Scenario]:
@@ -281,31 +284,31 @@ def _twice_scenarios() -> Iterator[Scenario]:
         yield Scenario(f"produce, {name}", _twice(*batches))
 
 
-def _partly(world: World) -> None:
+def _partly(run: ScenarioRun) -> None:
     """Send a valid batch, an invalid batch, and a batch for a missing partition in one request."""
-    world.create(2)
+    run.create(2)
     broken = BATCHES["a wrong checksum"]()
     data = [
         {"index": index, "records": records}
         for index, records in ((0, bytes(batch(2))), (1, broken), (2, bytes(batch(1))))
     ]
-    item = {"name": world.topic, "partition_data": data}
-    world.ask(ApiKey.PRODUCE, 9, acks=-1, topic_data=[item])
+    item = {"name": run.topic, "partition_data": data}
+    run.ask(ApiKey.PRODUCE, 9, acks=-1, topic_data=[item])
 
 
-def _half_an_old_time(world: World) -> None:
+def _half_an_old_time(run: ScenarioRun) -> None:
     """Send records with different timestamps, one of which is out of range."""
-    world.create(message_timestamp_before_max_ms="1000000")
+    run.create(message_timestamp_before_max_ms="1000000")
     data = batch(2)
     struct.pack_into(">q", data, 27, 5)
-    world.produce(bytes(data))
+    run.produce(bytes(data))
 
 
 @action
-def _records(world: World, /, body: Body, codec: Codec, **configs: str) -> None:
-    world.create(1, **configs)
-    world.produce(body.batch(codec))
-    world.fetch(0)
+def _records(run: ScenarioRun, /, body: Body, codec: Codec, **configs: str) -> None:
+    run.create(1, **configs)
+    run.produce(body.batch(codec))
+    run.fetch(0)
 
 
 def _record_scenarios() -> Iterator[Scenario]:
@@ -352,56 +355,56 @@ def produce_scenarios() -> Iterator[Scenario]:
     yield Scenario("produce, one old time", _half_an_old_time)
 
 
-def _filled(world: World) -> None:
+def _filled(run: ScenarioRun) -> None:
     """Write offsets 0 to 1 with timestamp 1000, 2 to 4 with 3000, and 5 to 6 with 2000."""
-    world.create()
+    run.create()
     for count, timestamp in ((2, 1_000), (3, 3_000), (2, 2_000)):
-        produce(world.client, world.topic, batch(count, timestamp=timestamp))
+        produce(run.client, run.topic, batch(count, timestamp=timestamp))
 
 
 @action
-def _fetch(world: World, version: int, changes: dict[str, Any]) -> None:
-    _filled(world)
-    world.fetch(version=version, **changes)
+def _fetch(run: ScenarioRun, version: int, changes: dict[str, Any]) -> None:
+    _filled(run)
+    run.fetch(version=version, **changes)
 
 
 def _ask_offset(
-    world: World, version: int, timestamp: int, *, epoch: int = -1, partition: int = 0
+    run: ScenarioRun, version: int, timestamp: int, *, epoch: int = -1, partition: int = 0
 ) -> None:
     place = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
     topics = [{"name": OWN, "partitions": [place]}]
-    world.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics)
+    run.ask(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics)
 
 
 @action
-def _list(world: World, /, version: int, timestamp: int, **changes: int) -> None:
-    _filled(world)
-    _ask_offset(world, version, timestamp, **changes)
+def _list(run: ScenarioRun, /, version: int, timestamp: int, **changes: int) -> None:
+    _filled(run)
+    _ask_offset(run, version, timestamp, **changes)
 
 
-def _list_empty(world: World) -> None:
-    world.create()
+def _list_empty(run: ScenarioRun) -> None:
+    run.create()
     for timestamp in TIMES:
-        _ask_offset(world, 9, timestamp)
+        _ask_offset(run, 9, timestamp)
 
 
 @action
-def _epochs(world: World, version: int) -> None:
-    _filled(world)
+def _epochs(run: ScenarioRun, version: int) -> None:
+    _filled(run)
     for current, epoch in ((-1, 0), (0, 0), (-1, 5), (-1, -1), (7, 0)):
         requested = {"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}
         topics = [{"topic": OWN, "partitions": [requested]}]
-        world.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
+        run.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, replica_id=-1, topics=topics)
 
 
 @action
-def _delete_records(world: World, version: int) -> None:
-    _filled(world)
+def _delete_records(run: ScenarioRun, version: int) -> None:
+    _filled(run)
     for offset in (3, 99, -5, 2, -1):
         partitions = [{"partition_index": 0, "offset": offset}]
         topics = [{"name": OWN, "partitions": partitions}]
-        world.ask(ApiKey.DELETE_RECORDS, version, topics=topics)
-        world.fetch(3)
+        run.ask(ApiKey.DELETE_RECORDS, version, topics=topics)
+        run.fetch(3)
 
 
 def _fetch_scenarios() -> Iterator[Scenario]:
