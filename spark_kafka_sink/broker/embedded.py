@@ -25,6 +25,7 @@ from spark_kafka_sink.broker.security.server_security import SecurityControls
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
+from spark_kafka_sink.common.text import listed
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords, read_committed
 
 if TYPE_CHECKING:
@@ -321,8 +322,7 @@ def _find_partitions(cluster: Cluster, topic: str) -> list[Partition]:
     match = cluster.topics.named(topic)
     if match is None:
         names = sorted(known.name for known in cluster.topics.all())
-        ellipsis = " …" if len(names) > _MAX_LISTED_TOPICS else ""
-        shown = ", ".join(names[:_MAX_LISTED_TOPICS]) + ellipsis
+        shown = listed(names, _MAX_LISTED_TOPICS)
         raise UnknownTopicError(
             "the topic does not exist", topic=topic, hint=f"Topics: {shown or 'none'}."
         )

@@ -166,7 +166,7 @@ class BrokerArguments(PlainSettings):
             },
             "faults": tuple(self.fault or ()),
             "topic_configs": _topic_configs(self.topic_config or ()),
-            "tls": self._tls(),
+            "tls": self._tls_setting(),
             "sasl": _parse_users(self.sasl_user or ()) or None,
             "sasl_mechanisms": self.sasl_mechanism,
             "oauthbearer_validator": _token_validator(self.oauthbearer_jwks),
@@ -175,7 +175,7 @@ class BrokerArguments(PlainSettings):
         unchanged = {field.name: getattr(self, field.name) for field in fields(PlainSettings)}
         return unchanged | options
 
-    def _tls(self) -> bool | TlsFiles:
+    def _tls_setting(self) -> bool | TlsFiles:
         """Return the setting `tls`: certificate files, True to create a certificate, or False.
 
         Raises:

@@ -56,7 +56,7 @@ def doctor(arguments: DoctorArguments) -> None:
     Exits with status 0 if a write would work, even with warnings, and with 1 if it would fail.
     """
     with kafka_options.exit_on_error():
-        write = PlannedWrite(config=_config(arguments))
+        write = PlannedWrite(config=_parse_config(arguments))
     produce_step = {
         None: ProduceAction.PROBE,
         True: ProduceAction.RECORD,
@@ -73,7 +73,7 @@ def doctor(arguments: DoctorArguments) -> None:
         raise typer.Exit(1)
 
 
-def _config(arguments: DoctorArguments) -> SinkConfig:
+def _parse_config(arguments: DoctorArguments) -> SinkConfig:
     options = kafka_options.connection_options(arguments, allow_sink_options=True)
     if arguments.topic is not None:
         options["topic"] = arguments.topic
@@ -86,12 +86,12 @@ def _print_each(findings: Iterator[Finding]) -> Iterator[Finding]:
     for finding in findings:
         style = _STYLES[finding.severity]
         head = f"{finding.step.value:<16} [{style}]{finding.severity.value:<8}[/{style}] "
-        out.print(head + escape(_text(finding)), soft_wrap=True)
+        out.print(head + escape(_finding_text(finding)), soft_wrap=True)
         if finding.hint is not None:
             out.print(f"{'':25} [bold]{escape(finding.hint)}[/bold]", soft_wrap=True)
         yield finding
 
 
-def _text(finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     code = finding.kafka_error
     return finding.text if code is None else f"{finding.text} ({code})"

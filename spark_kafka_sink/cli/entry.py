@@ -28,7 +28,7 @@ def run() -> None:
         sys.exit(f"kafkaprod: {error}")
     from spark_kafka_sink.cli.main import app
 
-    codecs.register_error(_ESCAPE, _escape)
+    codecs.register_error(_ESCAPE, _escape_characters)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_ESCAPE)
@@ -39,7 +39,7 @@ def run() -> None:
         sys.exit(f"kafkaprod: {_encoding_error(sys.argv[1:])}")
 
 
-def _escape(error: UnicodeError) -> tuple[str, int]:
+def _escape_characters(error: UnicodeError) -> tuple[str, int]:
     """Escape characters as in JSON, so that JSON remains valid."""
     if not isinstance(error, UnicodeEncodeError):
         raise error

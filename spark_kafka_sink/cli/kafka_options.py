@@ -119,7 +119,7 @@ def parse_write_options(
     """
     known = SINK_NAMES if allow_sink_options else {}
     from_file = _from_file(config, known) if config is not None else {}
-    return from_file | dict(_option(text, known) for text in option_texts)
+    return from_file | dict(_parse_option(text, known) for text in option_texts)
 
 
 def connection_options(
@@ -187,7 +187,7 @@ def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
     )
 
 
-def _option(text: str, known: Mapping[str, str]) -> tuple[str, str]:
+def _parse_option(text: str, known: Mapping[str, str]) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals and (name.lower() in SINK_NAMES or is_kafka_option(name.removeprefix(PREFIX))):
         raise ConfigError(f"--option {name} has no value", hint=f"Use --option {name}=value.")

@@ -44,11 +44,13 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     wrapper.__doc__ = function.__doc__
     wrapper.__name__ = function.__name__
-    wrapper.__signature__ = Signature(list(_parameters(function, hints)))  # type: ignore[attr-defined]
+    wrapper.__signature__ = Signature(list(_expanded_parameters(function, hints)))  # type: ignore[attr-defined]
     return wrapper
 
 
-def _parameters(function: Callable[..., None], hints: dict[str, Any]) -> Iterator[Parameter]:
+def _expanded_parameters(
+    function: Callable[..., None], hints: dict[str, Any]
+) -> Iterator[Parameter]:
     for name, parameter in signature(function).parameters.items():
         kind = hints[name]
         if not is_dataclass(kind):

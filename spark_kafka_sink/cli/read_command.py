@@ -72,7 +72,11 @@ def read(arguments: ReadArguments) -> None:
     with connected_client(arguments) as client:
         reader = TopicReader(client, arguments.topic, isolation, arguments.timeout)
         ranges = reader.ranges(arguments.first_offset, arguments.partition)
-        records = _follow(client, reader, ranges) if arguments.follow else _read_all(reader, ranges)
+        records = (
+            _follow_records(client, reader, ranges)
+            if arguments.follow
+            else _read_all(reader, ranges)
+        )
         line = _json_line if arguments.as_json else record_line
         count = 0
         for record in islice(records, limit):
@@ -87,7 +91,7 @@ def _read_all(reader: TopicReader, ranges: tuple[OffsetRange, ...]) -> Iterator[
     return chain.from_iterable(map(reader.records, ranges))
 
 
-def _follow(
+def _follow_records(
     client: BlockingClient, reader: TopicReader, ranges: tuple[OffsetRange, ...]
 ) -> Iterator[ConsumerRecord]:
     """Yield the records in the ranges, and afterwards new records indefinitely."""
@@ -100,22 +104,24 @@ def _follow(
 
 def record_line(record: ConsumerRecord) -> str:
     """Return a record as a line; control characters and invalid UTF-8 are escaped."""
-    headers = ", ".join(f"{_shown(key)}={_text(value)}" for key, value in record.headers)
+    headers = ", ".join(
+        f"{_escape_unprintable(key)}={_display_text(value)}" for key, value in record.headers
+    )
     parts = (
         partition_name(record.topic, record.partition) + f"@{record.offset}",
-        _time(record.timestamp),
-        f"key={_text(record.key)}",
-        f"value={_text(record.value)}",
+        _format_time(record.timestamp),
+        f"key={_display_text(record.key)}",
+        f"value={_display_text(record.value)}",
         *((f"headers={headers}",) if headers else ()),
     )
     return "  ".join(parts)
 
 
-def _text(data: bytes | None) -> str:
-    return "null" if data is None else _shown(data.decode("utf-8", "backslashreplace"))
+def _display_text(data: bytes | None) -> str:
+    return "null" if data is None else _escape_unprintable(data.decode("utf-8", "backslashreplace"))
 
 
-def _shown(text: str) -> str:
+def _escape_unprintable(text: str) -> str:
     """Escape characters that a terminal would not print unchanged."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode()
@@ -123,7 +129,7 @@ def _shown(text: str) -> str:
     )
 
 
-def _time(moment: datetime | int) -> str:
+def _format_time(moment: datetime | int) -> str:
     if isinstance(moment, int):
         return str(moment)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -134,15 +140,15 @@ def _json_line(record: ConsumerRecord) -> str:
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        "timestamp": _time(record.timestamp),
-        "key": _json(record.key),
-        "value": _json(record.value),
-        "headers": [{"key": key, "value": _json(value)} for key, value in record.headers],
+        "timestamp": _format_time(record.timestamp),
+        "key": _json_text(record.key),
+        "value": _json_text(record.value),
+        "headers": [{"key": key, "value": _json_text(value)} for key, value in record.headers],
     }
     return json.dumps(fields, ensure_ascii=False)
 
 
-def _json(data: bytes | None) -> Any:
+def _json_text(data: bytes | None) -> Any:
     """Return UTF-8 bytes as a string.
 
     Other bytes become an object with the field `base64`.

@@ -38,7 +38,7 @@ def report(
         if as_json:
             typer.echo(json.dumps(comparison.to_dict(), indent=2))
         else:
-            print_comparison(comparison, _names(location, other))
+            print_comparison(comparison, _column_names(location, other))
     elif as_json:
         typer.echo(merged.to_json())
     else:
@@ -47,7 +47,7 @@ def report(
         print_advice(merged if other_report is None else other_report)
 
 
-def _names(before: str, after: str) -> tuple[str, str]:
+def _column_names(before: str, after: str) -> tuple[str, str]:
     """Return the column names: the file names, or the full paths if these names are equal."""
     names = Path(before).name, Path(after).name
     return names if names[0] != names[1] else (before, after)

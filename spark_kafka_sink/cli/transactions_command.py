@@ -60,7 +60,9 @@ def transactions_table(overview: TransactionOverview) -> Table:
             transaction.status.value,
             description.state.value,
         )
-        rows.append((*texts, _seconds(age), _seconds(left), str(len(description.partitions))))
+        rows.append(
+            (*texts, _format_seconds(age), _format_seconds(left), str(len(description.partitions)))
+        )
     title = f"Open transactions: {len(overview.transactions)}"
     return make_table(title, (*columns, ">partitions"), rows)
 
@@ -91,7 +93,7 @@ def records_table(records: Mapping[str, DecisionRecord]) -> Table:
         (
             scope,
             "" if isinstance(record.state, NoDecision) else record.state.batch,
-            _status(record),
+            _status_text(record),
             "" if isinstance(record.state, NoDecision) else record.state.query_id or "",
             _utc_time(record.at_ms),
             f"{record.transactions:,}",
@@ -115,7 +117,7 @@ def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
         ("state", description.state.value),
         ("producer id, epoch", f"{description.producer_id}, {description.epoch}"),
         ("coordinator", f"broker {view.coordinator}"),
-        ("open since", f"{started} ({_seconds(age)})"),
+        ("open since", f"{started} ({_format_seconds(age)})"),
         ("transaction.timeout.ms", f"{description.timeout_ms:,}"),
         (
             "partitions",
@@ -149,7 +151,7 @@ def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
     return make_table(title, columns, rows)
 
 
-def _status(record: DecisionRecord) -> str:
+def _status_text(record: DecisionRecord) -> str:
     if record.is_torn:
         return "torn"
     if isinstance(record.state, NoDecision):
@@ -162,7 +164,7 @@ def _age_ms(view: OpenTransactionView, now_ms: int) -> int | None:
     return None if started_ms is None else max(0, now_ms - started_ms)
 
 
-def _seconds(milliseconds: int | None) -> str:
+def _format_seconds(milliseconds: int | None) -> str:
     return "" if milliseconds is None else f"{milliseconds / 1000:,.1f} s"
 
 
@@ -186,7 +188,7 @@ class TransactionArguments(kafka_options.ConnectionArguments):
 @command
 def list_open(arguments: TransactionArguments) -> None:
     """Show the open transactions, and the partitions in which they block readers."""
-    with _operator(arguments) as operator:
+    with _open_operator(arguments) as operator:
         overview = operator.overview()
         known = overview.transactions or operator.records()
     if not known:
@@ -210,11 +212,11 @@ def describe(
     ] = None,
 ) -> None:
     """Show the decision log, or details of one transaction."""
-    with _operator(arguments) as operator:
+    with _open_operator(arguments) as operator:
         if transactional_id is None:
             wide_console().print(records_table(operator.records()))
         else:
-            _describe(operator, transactional_id)
+            _print_transaction(operator, transactional_id)
 
 
 @transactions.command()
@@ -235,7 +237,7 @@ def commit(
 
     Running queries are not stopped.
     """
-    with _operator(arguments) as operator:
+    with _open_operator(arguments) as operator:
         finished = operator.commit() if accept_loss is None else [operator.accept_loss(accept_loss)]
     for batch in finished:
         lost = f"; lost of them: {batch.lost}" if batch.lost else ""
@@ -268,7 +270,7 @@ def abort(
     An orphaned transaction is open, but no driver can decide it anymore. Decided transactions are
     never aborted.
     """
-    with _operator(arguments) as operator:
+    with _open_operator(arguments) as operator:
         codes = operator.abort(transactional_ids or (), undecided=undecided)
     for name, code in codes.items():
         typer.echo(f"{name}: {error_name(code) if code else 'aborted'}")
@@ -279,7 +281,7 @@ def abort(
 
 
 @contextmanager
-def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
+def _open_operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
     """Yield an operator for a command's options. Print its errors and exit with status 1."""
     with kafka_options.exit_on_error():
         parsed = SinkConfig.parse(
@@ -294,7 +296,7 @@ def _operator(arguments: TransactionArguments) -> Iterator[TransactionOperator]:
         yield TransactionOperator(parsed)
 
 
-def _describe(operator: TransactionOperator, name: str) -> None:
+def _print_transaction(operator: TransactionOperator, name: str) -> None:
     """Print the details of an open or decided transaction."""
     overview = operator.overview()
     open_now = [

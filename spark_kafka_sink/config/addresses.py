@@ -32,9 +32,9 @@ def parse_addresses(text: str, key: str) -> tuple[str, ...]:
     problems: list[str] = []
     for entry in entries:
         try:
-            addresses[_address(entry)] = None
+            addresses[_parse_entry(entry)] = None
         except ValueError as error:
-            problems.append(f"{_redacted(entry)} ({error})")
+            problems.append(f"{_redact_entry(entry)} ({error})")
     if problems:
         raise ConfigError(f"option {key} has invalid addresses: {', '.join(problems)}", hint=_HINT)
     return tuple(addresses)
@@ -49,16 +49,16 @@ def secured_protocols(text: str) -> frozenset[str]:
     return frozenset(name.upper() for name, sign, _ in parts if sign) & SECURED
 
 
-def _address(entry: str) -> str:
+def _parse_entry(entry: str) -> str:
     match = _ENTRY.fullmatch(entry)
     if match is None:
-        raise ValueError(_problem(entry))
+        raise ValueError(_entry_problem(entry))
     if not 0 < int(match["port"]) < 65536:
         raise ValueError("the port must be between 1 and 65535")
-    return f"{_host(match)}:{int(match['port'])}"
+    return f"{_parse_host(match)}:{int(match['port'])}"
 
 
-def _host(match: re.Match[str]) -> str:
+def _parse_host(match: re.Match[str]) -> str:
     if match["v6"] is None:
         return match["host"]
     try:
@@ -68,7 +68,7 @@ def _host(match: re.Match[str]) -> str:
     return f"[{match['v6']}]"
 
 
-def _problem(entry: str) -> str:
+def _entry_problem(entry: str) -> str:
     host = entry.rpartition("://")[2]
     if "@" in host:
         return "an address cannot contain a user or password"
@@ -79,7 +79,7 @@ def _problem(entry: str) -> str:
     return "no port" if ":" not in host or host.endswith("]") else "not host:port"
 
 
-def _redacted(entry: str) -> str:
+def _redact_entry(entry: str) -> str:
     """Return the entry without anything that could be a password."""
     head, at, tail = entry.rpartition("@")
     return shown(f"…@{tail}" if at and head else entry)

@@ -72,7 +72,9 @@ class NamedOptions(dict[str, str]):
         """
         alias = self._aliases.get(name)
         option_name, text = (
-            (name, value) if alias is None else (alias.option, self._read(name, value, alias))
+            (name, value)
+            if alias is None
+            else (alias.option, self._convert_value(name, value, alias))
         )
         if option_name in self and not _is_same_value(option_name, self[option_name], text):
             names = sorted((self._spellings[option_name], name))
@@ -80,7 +82,7 @@ class NamedOptions(dict[str, str]):
         self[option_name] = text
         self._spellings[option_name] = name
 
-    def _read(self, name: str, value: str, alias: Alias) -> str:
+    def _convert_value(self, name: str, value: str, alias: Alias) -> str:
         """Convert the value of an alias to a value of its option."""
         text = str(value).strip()
         if alias.special is not None and text == alias.special[0]:

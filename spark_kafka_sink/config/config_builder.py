@@ -121,7 +121,7 @@ def producer_fields(options: ParsedOptions) -> ProducerFields:
         ConfigError: see `SinkConfig.parse`.
     """
     values, user_options = options.producer, options.user_options
-    partitioner, function = _partitioner(values["partitioner"], values["partitioner.class"])
+    partitioner, function = _parse_partitioner(values["partitioner"], values["partitioner.class"])
     codec = enums.Codec.named(values["compression.type"])
     fields = ProducerFields(
         bootstrap_servers=values[_BOOTSTRAP],
@@ -203,7 +203,7 @@ def _compression_level(
     return level
 
 
-def _partitioner(name: str, java_class: str) -> tuple[enums.PartitionerName, str | None]:
+def _parse_partitioner(name: str, java_class: str) -> tuple[enums.PartitionerName, str | None]:
     """Return the partitioner and, if the partitioner is a Python function, its name.
 
     Raises:

@@ -174,7 +174,7 @@ class FormatsConfig:
         Raises:
             ConfigError: options contradict each other, or an option has no effect.
         """
-        key, value = (_part(values, user_options, part) for part in ("key", "value"))
+        key, value = (_part_format(values, user_options, part) for part in ("key", "value"))
         registry = RegistryConfig.from_options(
             values,
             user_options,
@@ -247,7 +247,9 @@ def _check_name_is_used(part: PartFormat, registry: RegistryConfig | None) -> No
         )
 
 
-def _part(values: Mapping[str, Any], user_options: Mapping[str, str], part: str) -> PartFormat:
+def _part_format(
+    values: Mapping[str, Any], user_options: Mapping[str, str], part: str
+) -> PartFormat:
     names = tuple(
         name.strip() for name in re.split("[,;]", values[f"{part}.fields"] or "") if name.strip()
     )

@@ -159,8 +159,8 @@ text_field = _field_factory(OptionType.STRING)
 
 def declared_options(table: type) -> dict[str, Option]:
     """Return the options that a class declares, by the name of the field or attribute."""
-    own = {field.name: field.metadata.get(_OPTION) for field in _fields(table)}
-    declared = {name: own.get(name) or vars(table).get(name) for name in _names(table)}
+    own = {field.name: field.metadata.get(_OPTION) for field in _dataclass_fields(table)}
+    declared = {name: own.get(name) or vars(table).get(name) for name in _declared_names(table)}
     return {name: option for name, option in declared.items() if isinstance(option, Option)}
 
 
@@ -173,16 +173,16 @@ def fields_of(config: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a configuration that have the values of options, with these values."""
     return {
         field.name: values[field.metadata[_OPTION].name]
-        for field in _fields(config)
+        for field in _dataclass_fields(config)
         if _OPTION in field.metadata and not field.metadata[_CONVERTED]
     }
 
 
-def _fields(table: type) -> tuple[Field[Any], ...]:
+def _dataclass_fields(table: type) -> tuple[Field[Any], ...]:
     return fields(table) if is_dataclass(table) else ()
 
 
-def _names(table: type) -> Iterator[str]:
+def _declared_names(table: type) -> Iterator[str]:
     """Yield the names of fields and attributes in the order of their declaration."""
     yield from dict.fromkeys((*vars(table).get("__annotations__", {}), *vars(table)))
 

@@ -223,7 +223,7 @@ def split_options(options: Mapping[str, str]) -> UserOptions:
         if registry_option is not None:
             _add_registry_option(user_options, registry_option, key, value)
         elif name.startswith(PREFIX):
-            _add(user_options, name.removeprefix(PREFIX), value)
+            _add_kafka_option(user_options, name.removeprefix(PREFIX), value)
         elif name in SINK_NAMES:
             security_names.reject_misplaced(SINK_NAMES[name], SINK_NAMES[name], value)
             user_options.sink[SINK_NAMES[name]] = value
@@ -246,7 +246,7 @@ def _add_registry_option(user_options: UserOptions, name: str, key: str, value: 
         raise synonym_error(name, f"{PREFIX}{name}")
 
 
-def _add(user_options: UserOptions, name: str, value: str) -> None:
+def _add_kafka_option(user_options: UserOptions, name: str, value: str) -> None:
     """Add a `kafka.` option to its table, or drop an ignored option with a warning.
 
     Raises:
@@ -263,11 +263,13 @@ def _add(user_options: UserOptions, name: str, value: str) -> None:
     else:
         _reject_unsafe(name)
         if name not in IGNORED_KEYS | security_names.IGNORED_SECURITY_KEYS:
-            raise ConfigError(f"unknown option {PREFIX}{shown_name(name)}", hint=_hint(name))
+            raise ConfigError(
+                f"unknown option {PREFIX}{shown_name(name)}", hint=_unknown_hint(name)
+            )
         warn_once(_LOG, "Option %s%s is not supported and has no effect", PREFIX, name)
 
 
-def _hint(name: str) -> str:
+def _unknown_hint(name: str) -> str:
     known = nearest(name, KNOWN_NAMES, _LOW_SIMILARITY if len(name) <= _SHORT else MIN_TYPO_RATIO)
     if known is None:
         return "It is not a Kafka producer option."

@@ -65,7 +65,7 @@ def parse_properties(text: str) -> dict[str, str]:
     Raises:
         ConfigError: an escape sequence is incomplete; the message does not show the value.
     """
-    return dict(_pair(line) for line in _logical_lines(text))
+    return dict(_parse_line(line) for line in _logical_lines(text))
 
 
 def _logical_lines(text: str) -> Iterator[str]:
@@ -83,20 +83,20 @@ def _logical_lines(text: str) -> Iterator[str]:
         yield pending
 
 
-def _pair(line: str) -> tuple[str, str]:
+def _parse_line(line: str) -> tuple[str, str]:
     match = _PAIR.match(line)
     if match is None:
         raise TypeError("every line matches; the name can be empty")
-    name = _ESCAPE.sub(_unescaped, match["name"])
+    name = _ESCAPE.sub(_unescape, match["name"])
     if re.search(r"(?<!\\)(\\\\)*\\u(?![0-9A-Fa-f]{4})", line):
         raise ConfigError(
             f"the value of {name[:100]} has a \\u that is not followed by four hexadecimal digits",
             hint="Write each backslash twice in this file.",
         )
-    return name, _ESCAPE.sub(_unescaped, match["value"])
+    return name, _ESCAPE.sub(_unescape, match["value"])
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     name = match[1]
     if len(name) > 1:
         return chr(int(name[1:], 16))

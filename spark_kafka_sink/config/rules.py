@@ -38,12 +38,19 @@ def apply_rules(values: OptionValues, set_options: frozenset[str]) -> Changes:
         ConfigError: two options contradict each other.
     """
     result = dict(values)
-    for rule in (_idempotence, _gapless, _delivery_timeout, _backoff, _memory, _limit_times):
+    for rule in (
+        _adjust_idempotence,
+        _require_gapless,
+        _delivery_timeout,
+        _adjust_backoff,
+        _adjust_batch_size,
+        _limit_times,
+    ):
         result.update(rule(result, set_options))
     return result
 
 
-def _idempotence(values: OptionValues, set_options: frozenset[str]) -> Changes:
+def _adjust_idempotence(values: OptionValues, set_options: frozenset[str]) -> Changes:
     if not values[_IDEMPOTENCE]:
         return {}
     if values[IN_FLIGHT] > _MAX_IN_FLIGHT_IDEMPOTENT:
@@ -63,7 +70,7 @@ def _idempotence(values: OptionValues, set_options: frozenset[str]) -> Changes:
     return {_IDEMPOTENCE: not reasons}
 
 
-def _gapless(values: OptionValues, set_options: frozenset[str]) -> Changes:
+def _require_gapless(values: OptionValues, set_options: frozenset[str]) -> Changes:
     """Require idempotence, as librdkafka does: without it, retries cause gaps and duplicates."""
     del set_options
     if values["enable.gapless.guarantee"] and not values[_IDEMPOTENCE]:
@@ -125,7 +132,7 @@ def max_batched_request_size(values: OptionValues, set_options: frozenset[str]) 
     return max(largest_record, _MAX_REQUEST_BYTES)
 
 
-def _backoff(values: OptionValues, set_options: frozenset[str]) -> Changes:
+def _adjust_backoff(values: OptionValues, set_options: frozenset[str]) -> Changes:
     """Use a constant backoff if no maximum is set (postProcessReconnectBackoffConfigs)."""
     changes = {"retry.backoff.ms": min(values["retry.backoff.ms"], values["retry.backoff.max.ms"])}
     reconnect, longest = values["reconnect.backoff.ms"], values["reconnect.backoff.max.ms"]
@@ -137,7 +144,7 @@ def _backoff(values: OptionValues, set_options: frozenset[str]) -> Changes:
     }
 
 
-def _memory(values: OptionValues, set_options: frozenset[str]) -> Changes:
+def _adjust_batch_size(values: OptionValues, set_options: frozenset[str]) -> Changes:
     """Check that a batch fits into the buffer, or lower the default of batch.size.
 
     Java's producer fails only when the first record is sent.

@@ -230,12 +230,12 @@ class RegistryConfig:
             **fields_of(cls, values),
             schema_id=schema_id,
             url=",".join(redact_uri(url.strip()) for url in values[URL].split(",")),
-            key=_part(values, "key"),
-            value=_part(values, "value"),
+            key=_part_registry(values, "key"),
+            value=_part_registry(values, "value"),
             user_info=_user_info(values, user_options),
             inherits_basic=values["basic.auth.credentials.source"] == "SASL_INHERIT",
-            bearer=_bearer(values, user_options),
-            tls=_tls(user_options),
+            bearer=_bearer_auth(values, user_options),
+            tls=_registry_tls(user_options),
         )
 
 
@@ -307,20 +307,20 @@ def _check_choice(
         raise conflict_error(chosen, clash, "both select the schema")
 
 
-def _part(values: Mapping[str, Any], part: str) -> PartRegistry:
+def _part_registry(values: Mapping[str, Any], part: str) -> PartRegistry:
     strategy = str(values[f"{part}.subject.name.strategy"]).removeprefix(_STRATEGIES)
     framing = str(values[f"{part}.schema.id.serializer"]).removeprefix(_FRAMINGS)
     return PartRegistry(strategy=SubjectStrategy(strategy), framing=SchemaIdFraming(framing))
 
 
-def _secret(values: Mapping[str, Any], name: str) -> Secret | None:
+def _secret_of(values: Mapping[str, Any], name: str) -> Secret | None:
     return Secret(str(values[name]).strip(), name) if values[name] else None
 
 
 def _user_info(values: Mapping[str, Any], user_options: Mapping[str, str]) -> Secret | None:
     """Return user name and password, from the option or the URL, as the source option requires."""
     source = values["basic.auth.credentials.source"]
-    user_info = _secret(values, "basic.auth.user.info")
+    user_info = _secret_of(values, "basic.auth.user.info")
     if source == "USER_INFO" and user_info is None:
         raise ConfigError(
             "option basic.auth.credentials.source is USER_INFO, which requires "
@@ -342,9 +342,9 @@ def _user_info(values: Mapping[str, Any], user_options: Mapping[str, str]) -> Se
     return user_info
 
 
-def _bearer(values: Mapping[str, Any], user_options: Mapping[str, str]) -> BearerAuth | None:
+def _bearer_auth(values: Mapping[str, Any], user_options: Mapping[str, str]) -> BearerAuth | None:
     source = values["bearer.auth.credentials.source"]
-    token = _secret(values, "bearer.auth.token")
+    token = _secret_of(values, "bearer.auth.token")
     auth = BearerAuth(
         logical_cluster=values["bearer.auth.logical.cluster"] or None,
         identity_pool=values["bearer.auth.identity.pool.id"] or None,
@@ -353,15 +353,15 @@ def _bearer(values: Mapping[str, Any], user_options: Mapping[str, str]) -> Beare
         return replace(auth, inherits=True)
     if source == "STATIC_TOKEN":
         if token is None and "bearer.auth.credentials.source" in user_options:
-            raise _missing("bearer.auth.token")
+            raise _missing_error("bearer.auth.token")
         return None if token is None else replace(auth, token=token)
     url = values["bearer.auth.issuer.endpoint.url"]
-    client_id = _secret(values, "bearer.auth.client.id")
-    client_secret = _secret(values, "bearer.auth.client.secret")
+    client_id = _secret_of(values, "bearer.auth.client.id")
+    client_secret = _secret_of(values, "bearer.auth.client.secret")
     if not url:
-        raise _missing("bearer.auth.issuer.endpoint.url")
+        raise _missing_error("bearer.auth.issuer.endpoint.url")
     if client_id is None or client_secret is None:
-        raise _missing(
+        raise _missing_error(
             "bearer.auth.client.id" if client_id is None else "bearer.auth.client.secret"
         )
     issuer = ClientCredentialsLogin(
@@ -369,12 +369,12 @@ def _bearer(values: Mapping[str, Any], user_options: Mapping[str, str]) -> Beare
         client_id=client_id,
         client_secret=client_secret,
         scope=values["bearer.auth.scope"] or None,
-        tls=_tls(user_options),
+        tls=_registry_tls(user_options),
     )
     return replace(auth, issuer=issuer)
 
 
-def _missing(option: str) -> ConfigError:
+def _missing_error(option: str) -> ConfigError:
     value = '"env:NAME"), or file:PATH.' if option in REGISTRY_SECRETS else "...)."
     return ConfigError(
         f"option {option} is required by bearer.auth.credentials.source",
@@ -382,7 +382,7 @@ def _missing(option: str) -> ConfigError:
     )
 
 
-def _tls(user_options: Mapping[str, str]) -> TlsConfig | None:
+def _registry_tls(user_options: Mapping[str, str]) -> TlsConfig | None:
     """Return the TLS settings for the registry, or None if no option is set."""
     values = {
         name: parse_setting(name, user_options[f"{TLS_PREFIX}{name}"], f"{TLS_PREFIX}{name}")

@@ -128,11 +128,13 @@ class ThrottlingConfig:
         """
         return cls(
             **fields_of(cls, values),
-            rates=RateLimits(_rate(values, "recordsPerSecond"), _rate(values, "bytesPerSecond")),
+            rates=RateLimits(
+                _task_rate(values, "recordsPerSecond"), _task_rate(values, "bytesPerSecond")
+            ),
             breaker=BreakerConfig(
                 **fields_of(BreakerConfig, values),
-                target=_thresholds(values, "errors.breaker."),
-                job=_thresholds(values, "errors.breaker.job."),
+                target=_breaker_thresholds(values, "errors.breaker."),
+                job=_breaker_thresholds(values, "errors.breaker.job."),
             ),
         )
 
@@ -144,11 +146,11 @@ THROTTLING_OPTIONS = (
 )
 
 
-def _thresholds(values: Mapping[str, Any], prefix: str) -> Thresholds:
+def _breaker_thresholds(values: Mapping[str, Any], prefix: str) -> Thresholds:
     return Thresholds(values[f"{prefix}retryPercent"], values[f"{prefix}failures"])
 
 
-def _rate(values: Mapping[str, Any], name: str) -> float:
+def _task_rate(values: Mapping[str, Any], name: str) -> float:
     """Return the lower of the task's limit and its share of the job's limit; 0 for no limit."""
     own, job, tasks = (
         values[f"rateLimit.{name}"],

@@ -65,7 +65,7 @@ class BatchCommitter:
             scope_client.check_apis()
             if self._scope.kind is ScopeKind.RUN:
                 recover_runs(scope_client)
-            return recover_scope(scope_client, lambda _: self._reset, create=True)
+            return recover_scope(scope_client, lambda _: self._resets_state, create=True)
 
     def has_later_batch(self) -> bool:
         """Return True if foreachBatch has written a later batch.
@@ -96,7 +96,7 @@ class BatchCommitter:
             scope_client.check_apis()
             if self._scope.kind is ScopeKind.RUN:
                 recover_runs(scope_client)
-            return shared_commit.begin_shared(scope_client, timeout_ms, reset=self._reset)
+            return shared_commit.begin_shared(scope_client, timeout_ms, reset=self._resets_state)
 
     def commit(
         self,
@@ -121,7 +121,7 @@ class BatchCommitter:
             BrokerUnavailableError: max.block.ms has passed, and it is unknown whether the batch was
                 decided; `abort` resolves that.
         """
-        tasks = _transactions(results)
+        tasks = _transactions_of(results)
         shared = shared_of(results)
         write = self._batch_write(_query_of(results), batch, results, nonce)
         with connected_scope_client(self._config, self._scope) as scope_client:
@@ -145,10 +145,10 @@ class BatchCommitter:
             TornTransactionError: the batch was decided, and some of its rows are lost.
             FencedError: a newer driver has taken over.
         """
-        transactions = _transactions(results)
+        transactions = _transactions_of(results)
         with connected_scope_client(self._config, self._scope) as scope_client:
             if not abort_needs_fence(complete=complete):
-                return abort_undecided(scope_client, batch, transactions, _nonces(nonce))
+                return abort_undecided(scope_client, batch, transactions, _given_up_nonces(nonce))
             query_id = results[0].query_id if results else None
             return abort_batch(
                 scope_client, self._batch_write(query_id, batch, results, nonce), transactions
@@ -177,26 +177,26 @@ class BatchCommitter:
         return BatchWrite(
             query_id=query_id,
             batch=batch,
-            resets_state=self._reset,
+            resets_state=self._resets_state,
             reset_batch=self._config.exactly_once.reset_batch,
             is_single_batch=self._scope.kind is not ScopeKind.STREAM,
             has_skipped=any(result.outcome is TaskOutcome.SKIPPED for result in results),
-            nonces=nonces_of(_transactions(results)) | _nonces(nonce),
+            nonces=nonces_of(_transactions_of(results)) | _given_up_nonces(nonce),
             run_id=_run_of(results),
             rows=rows_of(results),
             topics=topics_of(results),
         )
 
     @property
-    def _reset(self) -> bool:
+    def _resets_state(self) -> bool:
         return self._config.exactly_once.reset_transactional_state
 
 
-def _transactions(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:
+def _transactions_of(results: Sequence[TaskResult]) -> tuple[TaskTransaction, ...]:
     return tuple(result.transaction for result in results if result.transaction is not None)
 
 
-def _nonces(nonce: str | None) -> frozenset[str]:
+def _given_up_nonces(nonce: str | None) -> frozenset[str]:
     return frozenset(() if nonce is None else (nonce,))
 
 

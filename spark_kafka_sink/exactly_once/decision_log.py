@@ -86,9 +86,9 @@ class DecisionLog:
             read = self._reader.read(position, deadline)
         except UnknownTopicError:
             if not create:
-                raise self._missing() from None
+                raise self._missing_error() from None
             records = DecisionRecords(self._config.decision_log_topic)
-            self._create(deadline)
+            self._create_topic(deadline)
             read = self._reader.read(None, deadline)
         if create:
             self._check_compacted(deadline)
@@ -138,7 +138,7 @@ class DecisionLog:
         topic = self._config.decision_log_topic
         return self._appender.append(owner, topic, messages, deadline, before_commit=before_commit)
 
-    def _missing(self) -> UnknownTopicError:
+    def _missing_error(self) -> UnknownTopicError:
         return UnknownTopicError(
             "the decision log does not exist, so it is unknown which batches are decided",
             topic=self._config.decision_log_topic,
@@ -152,23 +152,25 @@ class DecisionLog:
         Each topic is checked once per process.
         """
         if self._key not in _compacted:
-            self._topics.check_compacted(self._config.decision_log_topic, self._cleanup(), deadline)
+            self._topics.check_compacted(
+                self._config.decision_log_topic, self._cleanup_configs(), deadline
+            )
             _compacted.add(self._key)
 
-    def _cleanup(self) -> dict[str, str]:
+    def _cleanup_configs(self) -> dict[str, str]:
         retention = self._config.decision_log_retention_ms
         if retention < 0:
             return {"cleanup.policy": "compact"}
         return {"cleanup.policy": "compact,delete", "retention.ms": str(retention)}
 
-    def _create(self, deadline: float) -> None:
+    def _create_topic(self, deadline: float) -> None:
         """Create the topic; it is not an error if another driver creates it first."""
-        replication = self._replication(deadline)
+        replication = self._replication_factor(deadline)
         self._topics.create_compacted(
             self._config.decision_log_topic,
             replication,
             {
-                **self._cleanup(),
+                **self._cleanup_configs(),
                 "max.message.bytes": str(_MAX_MESSAGE_BYTES),
                 "min.insync.replicas": str(max(1, replication - 1)),
                 "segment.bytes": str(_SEGMENT_BYTES),
@@ -177,7 +179,7 @@ class DecisionLog:
             deadline,
         )
 
-    def _replication(self, deadline: float) -> int:
+    def _replication_factor(self, deadline: float) -> int:
         """Return the configured replication factor.
 
         The default is 3, or the number of brokers if there are fewer.

@@ -149,7 +149,7 @@ class DecisionRecords:
                 continue
             scope, chunk = parsed_key
             try:
-                self._add(scope, chunk, offset, value)
+                self._add_message(scope, chunk, offset, value)
             except TransactionError as problem:
                 self._latest[scope] = _Latest(offset, "", problem)
 
@@ -211,7 +211,9 @@ class DecisionRecords:
         )
         return any(_is_of_foreach_batch(self.latest(other)) for other in later)
 
-    def _add(self, scope: Scope, chunk: int | None, offset: int, value: bytes | None) -> None:
+    def _add_message(
+        self, scope: Scope, chunk: int | None, offset: int, value: bytes | None
+    ) -> None:
         if chunk is not None:
             self._note_chunk_key(scope, chunk, exists=value is not None)
         if value is None:

@@ -192,15 +192,17 @@ def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
 
 def _from_json(fields: JsonObject) -> DecisionRecord:
     kind = fields.text("type")
-    given_up_nonces = _texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
+    given_up_nonces = (
+        _parse_texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
+    )
     if kind == "nothing":
         return DecisionRecord(state=NoDecision(given_up_nonces), at_ms=fields.number("at"))
     query_id = text_or_none(fields.value("query"), "query")
     batch, at_ms = fields.text("batch"), fields.number("at")
     retired_query_ids = tuple(text_or_none(value, "a query") for value in fields.array("retired"))
     rows = fields.number("rows") if fields.has("rows") else None
-    plannings = _plannings(fields.array("plannings")) if fields.has("plannings") else ()
-    topics = _texts(fields.array("topics"), "a topic") if fields.has("topics") else None
+    plannings = _parse_plannings(fields.array("plannings")) if fields.has("plannings") else ()
+    topics = _parse_texts(fields.array("topics"), "a topic") if fields.has("topics") else None
     if kind == "done":
         return DecisionRecord(
             state=Done(
@@ -218,8 +220,12 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
         )
     if kind != "decided":
         raise malformed(f"unknown record type {kind[:40]!r}")
-    transactions = tuple(_transaction(JsonObject(value)) for value in fields.array("transactions"))
-    fates = tuple(_fate(value) for value in fields.array("fates")) if fields.has("fates") else ()
+    transactions = tuple(
+        _parse_transaction(JsonObject(value)) for value in fields.array("transactions")
+    )
+    fates = (
+        tuple(_parse_fate(value) for value in fields.array("fates")) if fields.has("fates") else ()
+    )
     if fates and len(fates) != len(transactions):
         raise malformed("the numbers of fates and transactions differ")
     decided = Decided(
@@ -234,23 +240,23 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
     return DecisionRecord.of(decided, at_ms, fates)
 
 
-def _texts(values: list[object], name: str) -> tuple[str, ...]:
+def _parse_texts(values: list[object], name: str) -> tuple[str, ...]:
     return tuple(text_of(value, name) for value in values)
 
 
-def _plannings(values: list[object]) -> tuple[Planning, ...]:
+def _parse_plannings(values: list[object]) -> tuple[Planning, ...]:
     pairs = [list_of(value, "a planning") for value in values]
     if any(len(pair) != 2 for pair in pairs):
         raise malformed("a planning does not consist of a run and a nonce")
     return tuple(Planning(text_of(run, "a run"), text_of(nonce, "a nonce")) for run, nonce in pairs)
 
 
-def _transaction(fields: JsonObject) -> TaskTransaction:
+def _parse_transaction(fields: JsonObject) -> TaskTransaction:
     transaction = TransactionalProducer(
         transactional_id=fields.text("id"),
         producer_id=fields.number("producer"),
         epoch=fields.number("epoch", highest=2**15 - 1),
-        version=_protocol(fields.number("protocol")),
+        version=_parse_protocol(fields.number("protocol")),
     )
     unnamed = fields.array("unnamed") if fields.has("unnamed") else (0, 0)
     if len(unnamed) != 2:
@@ -259,13 +265,13 @@ def _transaction(fields: JsonObject) -> TaskTransaction:
         transaction=transaction,
         started_ms=fields.number("started"),
         timeout_ms=fields.number("timeout"),
-        partitions=tuple(_partitions(fields.nested("partitions"))),
+        partitions=tuple(_parse_partitions(fields.nested("partitions"))),
         unlisted_partitions=number_of(unnamed[0], "unnamed partitions"),
         unlisted_records=number_of(unnamed[1], "their records"),
     )
 
 
-def _partitions(topics: JsonObject) -> Iterator[PartitionRange]:
+def _parse_partitions(topics: JsonObject) -> Iterator[PartitionRange]:
     for topic, lines in topics.items():
         for line in list_of(lines, "partitions"):
             values = list_of(line, "a partition")
@@ -281,14 +287,14 @@ def _partitions(topics: JsonObject) -> Iterator[PartitionRange]:
             )
 
 
-def _protocol(number: int) -> TransactionVersion:
+def _parse_protocol(number: int) -> TransactionVersion:
     try:
         return TransactionVersion(number)
     except ValueError as error:
         raise malformed("a transaction uses an unknown protocol") from error
 
 
-def _fate(value: object) -> Fate:
+def _parse_fate(value: object) -> Fate:
     try:
         return Fate(text_of(value, "a fate"))
     except ValueError as error:

@@ -142,7 +142,7 @@ def batch_verdict(state: ScopeStateOf[T_co], write: BatchWrite) -> BatchVerdict 
     if state.query_id != write.query_id:
         return BatchVerdict.WRITE if replaces_query(state, write) else BatchRejection.OTHER_QUERY
     if state.batch == write.batch:
-        return BatchRejection.OTHER_ROWS if _differ(state, write) else BatchVerdict.SKIP
+        return BatchRejection.OTHER_ROWS if _rows_differ(state, write) else BatchVerdict.SKIP
     return _order_verdict(int(write.batch) - int(state.batch), write)
 
 
@@ -169,7 +169,7 @@ def _single_batch_verdict(
         return BatchRejection.OTHER_QUERYS_BATCH
     if _is_another_write(state.plannings, write):
         return BatchRejection.ANOTHER_WRITE
-    if _differ(state, write):
+    if _rows_differ(state, write):
         return BatchRejection.OTHER_JOBS_ROWS
     return BatchRejection.EARLIER_BATCH if _is_earlier(state, write) else BatchVerdict.SKIP
 
@@ -199,7 +199,7 @@ def _is_another_write(plannings: tuple[Planning, ...], write: BatchWrite) -> boo
     )
 
 
-def _differ(state: Decided[T_co] | Done, write: BatchWrite) -> bool:
+def _rows_differ(state: Decided[T_co] | Done, write: BatchWrite) -> bool:
     """Return True if the batch was written with different rows, so skipping it would lose rows."""
     pairs = ((state.rows, write.rows), (state.topics, write.topics))
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
@@ -296,7 +296,7 @@ def next_commit_step(
         return RejectBatch(BatchRejection.SKIPPED)
     if not write.nonces.isdisjoint(state.given_up_nonces):
         return RejectBatch(BatchRejection.GIVEN_UP)
-    return Decide(_decided(state, write, transactions))
+    return Decide(_to_decided(state, write, transactions))
 
 
 def next_abort_step(
@@ -342,7 +342,7 @@ def _with_planning(state: NoDecision | Done, write: BatchWrite) -> Done | None:
     return replace(state, plannings=(*state.plannings, planning)[-_MAX_PLANNINGS:])
 
 
-def _decided(
+def _to_decided(
     state: NoDecision | Done, write: BatchWrite, transactions: tuple[T_co, ...]
 ) -> Decided[T_co]:
     retired_query_ids = () if isinstance(state, NoDecision) else state.retired_query_ids

@@ -70,7 +70,7 @@ class OpenTransactionView:
         return self.description.transactional_id
 
 
-def _view(
+def _view_of(
     records: DecisionRecords, description: TransactionDescription, coordinator: int
 ) -> OpenTransactionView | None:
     """Return the view, or None if the id does not belong to a scope."""
@@ -82,12 +82,12 @@ def _view(
         description=description,
         scope=scope,
         batch="" if task is None else task.batch,
-        status=_status(state_of(records.latest(scope)), description),
+        status=_decision_status(state_of(records.latest(scope)), description),
         coordinator=coordinator,
     )
 
 
-def _status(state: ScopeState, description: TransactionDescription) -> DecisionStatus:
+def _decision_status(state: ScopeState, description: TransactionDescription) -> DecisionStatus:
     """Return the status of a transaction, given the earlier state of its scope."""
     candidate = OrphanCandidate.of(description.transactional_id)
     if candidate is None:
@@ -165,7 +165,7 @@ class OpenTransactions:
 
     def listed(self) -> Sequence[ListedTransaction]:
         """Return the open transactions, sorted by id."""
-        return self._admin.list(self._pattern, self._deadline())
+        return self._admin.list(self._pattern, self._request_deadline())
 
     def views(self, read_records: Callable[[], DecisionRecords]) -> list[OpenTransactionView]:
         """Return the open transactions with their statuses, sorted by id.
@@ -178,13 +178,13 @@ class OpenTransactions:
             return []
         records = read_records()
         coordinators = {listing.transactional_id: listing.coordinator for listing in listed}
-        described = self._admin.describe(coordinators.keys(), self._deadline())
+        described = self._admin.describe(coordinators.keys(), self._request_deadline())
         # A listed transaction may have ended before it was described.
         still_open = [
             listing for _, listing in sorted(described.items()) if listing.state in OPEN_STATES
         ]
         views = (
-            _view(records, listing, coordinators[listing.transactional_id])
+            _view_of(records, listing, coordinators[listing.transactional_id])
             for listing in still_open
         )
         return [view for view in views if view is not None]
@@ -197,7 +197,7 @@ class OpenTransactions:
         keys = {key for view in views for key in view.description.partitions}
         if not keys:
             return
-        deadline = self._deadline()
+        deadline = self._request_deadline()
         producers = self._admin.describe_producers(keys, deadline)
         offsets = ApiDriver(self._client, ListOffsetsHandler(self._client, LATEST), keys)
         offsets.run(deadline)
@@ -211,7 +211,7 @@ class OpenTransactions:
 
     def abort(self, transactional_ids: Collection[str]) -> dict[str, int]:
         """Abort transactions; return Kafka's error code for each id, 0 for success."""
-        return self._admin.fence(transactional_ids, self._deadline())
+        return self._admin.fence(transactional_ids, self._request_deadline())
 
-    def _deadline(self) -> float:
+    def _request_deadline(self) -> float:
         return self._client.deadline(_REQUEST_TIMEOUT_S)

@@ -94,7 +94,7 @@ def _accept_loss(scope_client: ScopeClient) -> CommittedBatch:
     if record is not None and isinstance(record.state, Done) and record.state.rows is not None:
         uncounted = replace(record, state=replace(record.state, rows=None, topics=None))
         scope_client.log.append(owner, uncounted, APPEND_TIMEOUT_S)
-        return _finished(scope, uncounted, record.state.batch)
+        return _finished_batch(scope, uncounted, record.state.batch)
     if record is None or not isinstance(record.state, Decided):
         raise TransactionError(f"{scope} does not have a torn batch", hint=_SHOW_RECORDS)
     fates = final_fates(scope_client, record.state, record.fates)
@@ -106,10 +106,10 @@ def _accept_loss(scope_client: ScopeClient) -> CommittedBatch:
         )
     done = DecisionRecord.done(record.state, scope_client.timer.wall_ms())
     scope_client.log.append(owner, done, APPEND_TIMEOUT_S)
-    return _finished(scope, record, record.state.batch, fates)
+    return _finished_batch(scope, record, record.state.batch, fates)
 
 
-def _finished(
+def _finished_batch(
     scope: Scope, record: DecisionRecord, batch: str, fates: tuple[Fate, ...] = ()
 ) -> CommittedBatch:
     return CommittedBatch(
@@ -140,7 +140,7 @@ class TransactionOperator:
         Raises:
             ProtocolError: the brokers are older than Kafka 3.0.
         """
-        with self._connected() as (scope_client, transactions):
+        with self._connect() as (scope_client, transactions):
             views = transactions.views(scope_client.log.read_and_await_markers)
             partitions = tuple(transactions.blocked_partitions(views))
             now_ms = scope_client.timer.wall_ms()
@@ -148,13 +148,13 @@ class TransactionOperator:
 
     def records(self) -> dict[str, DecisionRecord]:
         """Return the latest record of each scope with the prefix; the keys are the drivers' ids."""
-        with self._connected() as (scope_client, transactions):
-            latest = self._latest(scope_client, transactions)
+        with self._connect() as (scope_client, transactions):
+            latest = self._latest_records(scope_client, transactions)
         return {driver_transactional_id(scope): record for scope, record in latest.items()}
 
     def fates(self, task: TaskTransaction) -> list[Fate]:
         """Return the fate of a decided transaction in each of its listed partitions."""
-        with self._connected() as (scope_client, _):
+        with self._connect() as (scope_client, _):
             return [fate for _, fate in FateReader(scope_client.client).by_partition(task)]
 
     def commit(self) -> list[CommittedBatch]:
@@ -166,8 +166,8 @@ class TransactionOperator:
             TornTransactionError: rows of a decided batch are lost; the other batches are committed.
             KafkaProdError: a batch could not be committed; the other batches are committed.
         """
-        with self._connected() as (scope_client, transactions):
-            latest = self._latest(scope_client, transactions)
+        with self._connect() as (scope_client, transactions):
+            latest = self._latest_records(scope_client, transactions)
             batches = {
                 scope: record.state
                 for scope, record in latest.items()
@@ -185,7 +185,7 @@ class TransactionOperator:
             elif result:
                 errors.append(torn_error(scope, decided, result))
             else:
-                finished.append(_finished(scope, latest[scope], decided.batch))
+                finished.append(_finished_batch(scope, latest[scope], decided.batch))
         if errors:
             raise next((e for e in errors if isinstance(e, TornTransactionError)), errors[0])
         return finished
@@ -210,7 +210,7 @@ class TransactionOperator:
                 hint="Use a name that `kafkaprod transactions describe` shows, for example "
                 f"{driver_transactional_id(Scope.stream(self._prefix))}",
             )
-        with self._connected() as (connected, _):
+        with self._connect() as (connected, _):
             return _accept_loss(connected.for_scope(scope))
 
     def abort(self, chosen: Collection[str], *, undecided: bool) -> dict[str, int]:
@@ -228,7 +228,7 @@ class TransactionOperator:
         Raises:
             TransactionError: a chosen transaction is not open, is decided, or may still be decided.
         """
-        with self._connected() as (scope_client, transactions):
+        with self._connect() as (scope_client, transactions):
             read_records = scope_client.log.read_and_await_markers
             views = transactions.views(read_records)
             if undecided:
@@ -251,12 +251,12 @@ class TransactionOperator:
             return transactions.abort(_to_abort(views, chosen, undecided=undecided))
 
     @contextmanager
-    def _connected(self) -> Iterator[tuple[ScopeClient, OpenTransactions]]:
+    def _connect(self) -> Iterator[tuple[ScopeClient, OpenTransactions]]:
         with borrowed_client(self._config.producer) as client:
             scope_client = ScopeClient(client, self._config, Scope.stream(self._prefix))
             yield scope_client, OpenTransactions(scope_client)
 
-    def _latest(
+    def _latest_records(
         self, scope_client: ScopeClient, transactions: OpenTransactions
     ) -> dict[Scope, DecisionRecord]:
         """Return the latest records by scope, sorted by the drivers' ids.

@@ -122,7 +122,7 @@ def check_producers(
     wrong = [
         problem
         for key, written in owners.items()
-        if (problem := _problem(shared, written, producers.get(key, ()))) is not None
+        if (problem := _state_problem(shared, written, producers.get(key, ()))) is not None
     ]
     if not wrong:
         return
@@ -150,7 +150,7 @@ def are_all_skipped(results: Sequence[TaskResult]) -> bool:
     return skipped > 0
 
 
-def _problem(
+def _state_problem(
     shared: TransactionalProducer, written: PartitionRange, producers: Sequence[ActiveProducer]
 ) -> str | None:
     """Return how the leader's state differs from the records that the task wrote, or None."""

@@ -155,7 +155,7 @@ class TaskTransactionalId:
         """The id that only one attempt for this Spark partition can claim (atomicBatch=true)."""
         base = driver_transactional_id(self.scope)
         if self.scope.kind is ScopeKind.STREAM:
-            base = f"{base}/{_quoted(self.query_id or '')}/{self.batch}"
+            base = f"{base}/{_quote_part(self.query_id or '')}/{self.batch}"
         return f"{base}/{self.nonce}/{self.partition}"
 
     def __str__(self) -> str:
@@ -173,7 +173,7 @@ def driver_transactional_id(scope: Scope) -> str:
     base = f"{scope.prefix}/{scope.kind.value}"
     if scope.kind is ScopeKind.STREAM:
         return base
-    return f"{base}/{_quoted(scope.name)}{_destination_id(scope.destination)}"
+    return f"{base}/{_quote_part(scope.name)}{_destination_id(scope.destination)}"
 
 
 def abort_flag_id(scope: Scope, nonce: str) -> str:
@@ -205,7 +205,7 @@ def parse_task_id(text: str) -> TaskTransactionalId | None:
     if query is None:
         scope, query_id = _named_scope(prefix, *named), None
     else:
-        scope, query_id = Scope(kind=ScopeKind.STREAM, prefix=prefix), _unquoted(query)
+        scope, query_id = Scope(kind=ScopeKind.STREAM, prefix=prefix), _unquote_part(query)
     if scope is None or (query is not None and query_id is None):
         return None
     return TaskTransactionalId(
@@ -240,8 +240,14 @@ def _destination_id(destination: WriteDestination | None) -> str:
     """Return the suffix of a driver's id for this destination; empty without one."""
     if destination is None:
         return ""
-    topic = _TOPIC_COLUMN if destination.topic is None else f"topic={_quoted(destination.topic)}"
-    return f"/{topic}" if destination.name is None else f"/{topic}/name={_quoted(destination.name)}"
+    topic = (
+        _TOPIC_COLUMN if destination.topic is None else f"topic={_quote_part(destination.topic)}"
+    )
+    return (
+        f"/{topic}"
+        if destination.name is None
+        else f"/{topic}/name={_quote_part(destination.name)}"
+    )
 
 
 def _named_scope(
@@ -249,7 +255,7 @@ def _named_scope(
 ) -> Scope | None:
     """Return the scope, or None if `driver_transactional_id` would not produce this id."""
     quoted = [part for part in (name, topic, write) if part is not None]
-    if None in map(_unquoted, quoted) or (destination is None) == (kind == ScopeKind.BATCH):
+    if None in map(_unquote_part, quoted) or (destination is None) == (kind == ScopeKind.BATCH):
         return None
     return Scope(
         kind=ScopeKind(kind),
@@ -261,14 +267,14 @@ def _named_scope(
     )
 
 
-def _quoted(name: str) -> str:
+def _quote_part(name: str) -> str:
     return quote(name, safe=_SAFE)
 
 
-def _unquoted(name: str) -> str | None:
-    """Return the unescaped name, or None if `_quoted` would not produce this text."""
+def _unquote_part(name: str) -> str | None:
+    """Return the unescaped name, or None if `_quote_part` would not produce this text."""
     try:
         text = unquote(name, errors="strict")
     except UnicodeDecodeError:
         return None
-    return text if _quoted(text) == name else None
+    return text if _quote_part(text) == name else None

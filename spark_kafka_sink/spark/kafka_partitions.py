@@ -113,13 +113,13 @@ def _partition_of(
     choices = [sf.col("partition")] if "partition" in df.columns else []
     rule = KEY_RULES.get(config.partitioner)
     if "key" in df.columns and rule is not None and not config.partitioner_ignore_keys:
-        hashed = _hashing(config.partitioner)(sf.col("key").cast("binary"))
+        hashed = _hash_udf(config.partitioner)(sf.col("key").cast("binary"))
         choices.append(sf.pmod(hashed, count).cast("int"))
     choices.append(sf.pmod(sf.xxhash64(sf.col("value")), count).cast("int"))
     return sf.coalesce(*choices)
 
 
-def _hashing(partitioner: PartitionerName) -> Callable[[Column], Column]:
+def _hash_udf(partitioner: PartitionerName) -> Callable[[Column], Column]:
     """Return a UDF that hashes key columns with the producer's code."""
     return bigint_udf(lambda keys: key_hashes(partitioner, keys))
 

@@ -62,13 +62,13 @@ def numbers_of_partitions(count: int) -> list[int]:
 
 def murmur3(numbers: Hashes) -> Hashes:
     """Return the hash by which Spark partitions integers (``Murmur3_x86_32.hashInt``)."""
-    mixed = _rotate(numbers * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-    hashes = _rotate(_SEED ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    mixed = _rotate_left(numbers * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    hashes = _rotate_left(_SEED ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
     hashes ^= np.uint32(4)  # the length in bytes
     hashes = (hashes ^ (hashes >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     hashes = (hashes ^ (hashes >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return hashes ^ (hashes >> np.uint32(16))
 
 
-def _rotate(numbers: Hashes, bits: int) -> Hashes:
+def _rotate_left(numbers: Hashes, bits: int) -> Hashes:
     return (numbers << np.uint32(bits)) | (numbers >> np.uint32(32 - bits))

@@ -136,7 +136,7 @@ def _is_sink_option(name: str) -> bool:
 def warn_of_displayed_secrets(options: Mapping[str, str]) -> None:
     """Warn once per process about each option with a secret that Spark does not redact."""
     for name in displayed_secrets(options):
-        _warn(name)
+        _warn_of_secret(name)
 
 
 def displayed_secrets(options: Mapping[str, str]) -> list[str]:
@@ -153,7 +153,7 @@ def displayed_secrets(options: Mapping[str, str]) -> list[str]:
 
 
 @cache
-def _warn(name: str) -> None:
+def _warn_of_secret(name: str) -> None:
     _LOG.warning(
         "Option %s contains a secret that Spark may show in plans, UI and event log, because "
         "spark.redaction.regex does not match it by default: use file:PATH or env:NAME, or start "

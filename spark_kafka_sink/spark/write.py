@@ -93,8 +93,8 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         use_this_python(spark.sparkContext)
     else:  # The event log contains the request, and with it the options of the tasks.
         warn_of_displayed_secrets(merge_default_options(df.schema, user_options))
-    job = plan_batch(user_options, df.schema, _origin(spark), _run_of(spark))
-    messages = _run(df, job)
+    job = plan_batch(user_options, df.schema, _write_origin(spark), _run_of(spark))
+    messages = _run_tasks(df, job)
     try:
         return job.completion.commit(messages)
     except BaseException as error:
@@ -103,7 +103,7 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         raise
 
 
-def _origin(spark: SparkSession | ConnectSession) -> WriteOrigin:
+def _write_origin(spark: SparkSession | ConnectSession) -> WriteOrigin:
     """Return the identity of the write, with its query within foreachBatch.
 
     Spark Connect hides the query; its tasks report it.
@@ -138,19 +138,19 @@ def options_as_text(call: str, options: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _run(df: DataFrame, job: WriteJob) -> list[object]:
+def _run_tasks(df: DataFrame, job: WriteJob) -> list[object]:
     """Run the tasks and return their commit messages. If the job fails, abort the write."""
     spark: SparkSession | ConnectSession = df.sparkSession
     write_id = uuid.uuid4().hex
-    with _collecting(spark, write_id) as (finished, messages), without_measuring(df):
+    with _collect_messages(spark, write_id) as (finished, messages), without_measuring(df):
         arguments = job.task, write_id, finished
         frame = with_plain_names(df)
         names = None if frame is df else df.columns
         try:
-            rows = _collect(frame, partial(map_task.run_task, *arguments, names=names))
+            rows = _collect_rows(frame, partial(map_task.run_task, *arguments, names=names))
             if not rows:  # For example, Spark has found that a filter rejects every row.
                 row = spark.range(0, 1, 1, 1)
-                rows = _collect(row, partial(map_task.run_task_without_rows, *arguments))
+                rows = _collect_rows(row, partial(map_task.run_task_without_rows, *arguments))
         except BaseException as raised:
             error = error_of(raised) if isinstance(raised, Exception) else None
             job.completion.abort([*map_task.unpickle_messages(messages), None], error=error)
@@ -161,7 +161,7 @@ def _run(df: DataFrame, job: WriteJob) -> list[object]:
 
 
 @contextmanager
-def _collecting(
+def _collect_messages(
     spark: SparkSession | ConnectSession, write_id: str
 ) -> Iterator[tuple[map_task.Finished | None, list[bytes]]]:
     """Yield the application's accumulator, and the list of this write's commit messages in it."""
@@ -180,7 +180,7 @@ def _collecting(
         del finished.value[write_id]
 
 
-def _collect(df: DataFrame, task: Any) -> list[Row]:
+def _collect_rows(df: DataFrame, task: Any) -> list[Row]:
     """Run a task for each partition and return the rows. Ctrl-C cancels the job."""
     frame = df.mapInArrow(task, map_task.SCHEMA)
     spark: SparkSession | ConnectSession = df.sparkSession

@@ -29,9 +29,9 @@ def check(
 ) -> list[CheckResult]:
     """Compare the number, content, order and partitions of the records with their source."""
     return [
-        _count(source, received, sizes),
-        _content(source, received),
-        _order(source, received),
+        _check_count(source, received, sizes),
+        _check_content(source, received),
+        _check_order(source, received),
         _partitions_of_keys(received),
     ]
 
@@ -48,7 +48,7 @@ def check_report(report: DeliveryReport, sizes: Mapping[int, int]) -> CheckResul
     )
 
 
-def _count(
+def _check_count(
     source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
 ) -> CheckResult:
     expected = sum(len(rows) for rows in source.values())
@@ -56,7 +56,7 @@ def _count(
     return CheckResult(received.count == expected == sum(sizes.values()), text)
 
 
-def _content(source: Mapping[str | None, list[Row]], received: Received) -> CheckResult:
+def _check_content(source: Mapping[str | None, list[Row]], received: Received) -> CheckResult:
     """Check that every document occurs exactly once, with its key; the order is not checked."""
     missing = extra = 0
     for key in source.keys() | received.rows.keys():
@@ -74,7 +74,7 @@ def _content(source: Mapping[str | None, list[Row]], received: Received) -> Chec
     return CheckResult(True, "every JSON document matches its flight and has the right key")
 
 
-def _order(source: Mapping[str | None, list[Row]], received: Received) -> CheckResult:
+def _check_order(source: Mapping[str | None, list[Row]], received: Received) -> CheckResult:
     keys = source.keys() - {None}
     wrong = [key for key in keys if received.rows.get(key) != source[key]]
     if wrong:

@@ -42,49 +42,49 @@ def librdkafka_config(security: security_config.SecurityConfig) -> dict[str, str
     """
     settings = {"security.protocol": security.protocol.value}
     if security.tls is not None:
-        settings |= _tls(security.tls)
+        settings |= _tls_config(security.tls)
     if security.sasl is not None:
-        settings |= _sasl(security.sasl)
+        settings |= _sasl_config(security.sasl)
     return settings
 
 
-def _tls(tls: security_config.TlsConfig) -> dict[str, str]:
+def _tls_config(tls: security_config.TlsConfig) -> dict[str, str]:
     return {
-        **_truststore(tls.truststore),
-        **(_keystore(tls.keystore) if tls.keystore is not None else {}),
+        **_truststore_config(tls.truststore),
+        **(_keystore_config(tls.keystore) if tls.keystore is not None else {}),
         "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "none",
     }
 
 
-def _truststore(store: security_config.TrustStore | None) -> dict[str, str]:
+def _truststore_config(store: security_config.TrustStore | None) -> dict[str, str]:
     if store is None:
         return {"ssl.ca.location": "probe"}
     if store.type is not security_config.StoreType.PEM:
-        raise _unsupported(f"a truststore of type {store.type.value}")
+        raise _unsupported_error(f"a truststore of type {store.type.value}")
     if store.location is not None:
         return {"ssl.ca.location": store.location}
-    return _revealed({"ssl.ca.pem": store.certificates})
+    return _reveal_secrets({"ssl.ca.pem": store.certificates})
 
 
-def _keystore(store: security_config.KeyStore) -> dict[str, str]:
+def _keystore_config(store: security_config.KeyStore) -> dict[str, str]:
     if store.type is security_config.StoreType.JKS:
-        raise _unsupported("a keystore of type JKS")
+        raise _unsupported_error("a keystore of type JKS")
     if store.type is security_config.StoreType.PKCS12:
         return {
             "ssl.keystore.location": store.location or "",
-            **_revealed({"ssl.keystore.password": store.password}),
+            **_reveal_secrets({"ssl.keystore.password": store.password}),
         }
     file = store.location
     files = {} if file is None else {"ssl.certificate.location": file, "ssl.key.location": file}
     inline = {"ssl.certificate.pem": store.certificate_chain, "ssl.key.pem": store.key}
-    return files | _revealed(inline | {"ssl.key.password": store.key_password})
+    return files | _reveal_secrets(inline | {"ssl.key.password": store.key_password})
 
 
-def _sasl(sasl: security_config.SaslConfig) -> dict[str, str]:
+def _sasl_config(sasl: security_config.SaslConfig) -> dict[str, str]:
     login = resolve_references(sasl)
     settings = {"sasl.mechanisms": sasl.mechanism.value}
     if isinstance(login, security_config.PasswordLogin) and not login.token_auth:
-        return settings | _revealed(
+        return settings | _reveal_secrets(
             {"sasl.username": login.username, "sasl.password": login.password}
         )
     if isinstance(login, security_config.ClientCredentialsLogin) and login.tls is None:
@@ -95,21 +95,21 @@ def _sasl(sasl: security_config.SaslConfig) -> dict[str, str]:
             | {"sasl.oauthbearer.method": "oidc"}
             | {"sasl.oauthbearer.token.endpoint.url": login.token_endpoint_url}
             | {name: value for name, value in optional.items() if value}
-            | _revealed(
+            | _reveal_secrets(
                 {
                     "sasl.oauthbearer.client.id": login.client_id,
                     "sasl.oauthbearer.client.secret": login.client_secret,
                 }
             )
         )
-    raise _unsupported(f"this {sasl.mechanism.value} login")
+    raise _unsupported_error(f"this {sasl.mechanism.value} login")
 
 
-def _revealed(secrets: dict[str, Secret | None]) -> dict[str, str]:
+def _reveal_secrets(secrets: dict[str, Secret | None]) -> dict[str, str]:
     return {name: secret.reveal() for name, secret in secrets.items() if secret is not None}
 
 
-def _unsupported(feature: str) -> ConfigError:
+def _unsupported_error(feature: str) -> ConfigError:
     return ConfigError(
         f"the demo reads the records with librdkafka, which does not support {feature}", hint=_HINT
     )
@@ -130,8 +130,8 @@ class Received:
         """Add one record."""
         self.count += 1
         key = message.key()
-        name = None if key is None else _bytes(key).decode()
-        document = _document(message)
+        name = None if key is None else _as_bytes(key).decode()
+        document = _parse_document(message)
         if document is None or tuple(document) != self.fields:
             self.unexpected += 1
             return
@@ -139,15 +139,15 @@ class Received:
         self.partitions[name].add(int(message.partition() or 0))
 
 
-def _document(message: Message) -> dict[str, object] | None:
+def _parse_document(message: Message) -> dict[str, object] | None:
     try:
-        document = json.loads(_bytes(message.value()))
+        document = json.loads(_as_bytes(message.value()))
     except ValueError:
         return None
     return document if isinstance(document, dict) else None
 
 
-def _bytes(data: str | bytes | None) -> bytes:
+def _as_bytes(data: str | bytes | None) -> bytes:
     return data.encode() if isinstance(data, str) else data or b""
 
 
@@ -240,18 +240,18 @@ class DemoTopic:
         while received.count < expected:
             for message in self._consumer.consume(BATCH, timeout=0.2):
                 if message.error() is not None:
-                    raise self._stopped(str(message.error()))
+                    raise self._read_back_error(str(message.error()))
                 received.add(message)
                 last = time.monotonic()
             on_progress(received.count)
             if time.monotonic() - last > _STALLED_S:
-                raise self._stopped(
+                raise self._read_back_error(
                     f"{received.count:,} of {plural(expected, 'record')} read, then the brokers "
                     "stopped responding"
                 )
         return received
 
-    def _stopped(self, reason: str) -> BrokerUnavailableError:
+    def _read_back_error(self, reason: str) -> BrokerUnavailableError:
         return BrokerUnavailableError(
             f"the records cannot be read back: {reason}", topic=self.name, broker=self._servers
         )

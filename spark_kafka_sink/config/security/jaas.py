@@ -67,12 +67,12 @@ def tokens(text: str) -> Iterator[JaasToken]:
     """Yield the tokens of a text. Never fails, because every character is part of a token."""
     for match in _TOKEN.finditer(text):
         if match["quoted"] is not None:
-            yield JaasToken(_ESCAPE.sub(_unescaped, match["inside"]), is_word=True)
+            yield JaasToken(_ESCAPE.sub(_unescape, match["inside"]), is_word=True)
         elif match.lastgroup in ("number", "word", "sign"):
             yield JaasToken(match[0], is_word=match.lastgroup == "word")
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     letter = match[1]
     if letter[0] in "01234567":
         return chr(int(letter, 8))
@@ -179,8 +179,8 @@ class _JaasReader:
         for token in self._tokens:
             if not token.is_word or not token.text:
                 raise self.problem("does not start with the class of a login module")
-            self._flag(next(self._tokens, None))
-            yield token.text, dict(self._options())
+            self._read_flag(next(self._tokens, None))
+            yield token.text, dict(self._read_options())
 
     def problem(self, text: str, hint: str = "") -> ConfigError:
         """Return the error for a text that is not in the expected form."""
@@ -189,7 +189,7 @@ class _JaasReader:
             hint=hint or f"Use the form {_SYNTAX} (ending with a semicolon).",
         )
 
-    def _flag(self, token: JaasToken | None) -> None:
+    def _read_flag(self, token: JaasToken | None) -> None:
         if token == JaasToken("{", is_word=False):
             raise self.problem(
                 "is a section of a JAAS file, such as KafkaClient { ... };", _SECTION
@@ -199,7 +199,7 @@ class _JaasReader:
                 f"has no control flag after the login module; use one of {', '.join(_FLAGS)}"
             )
 
-    def _options(self) -> Iterator[tuple[str, str]]:
+    def _read_options(self) -> Iterator[tuple[str, str]]:
         """Yield the option names and values up to the semicolon."""
         for number, token in enumerate(self._tokens, 1):
             if token == JaasToken(";", is_word=False):

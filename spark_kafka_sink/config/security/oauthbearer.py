@@ -163,7 +163,7 @@ def unsecured_token_login(
     claims: dict[str, str | float | tuple[str, ...]] = {}
     claims |= options.with_prefix(_STRING)
     for name, text in options.with_prefix(_NUMBER).items():
-        claims[name] = _number(options, f"{_NUMBER}{name}", text)
+        claims[name] = _finite_number(options, f"{_NUMBER}{name}", text)
     for name, text in options.with_prefix(_LIST).items():
         # The first character is the separator, as in "|one|two".
         claims[name] = tuple(text[1:].split(text[0])) if text else ()
@@ -174,13 +174,13 @@ def unsecured_token_login(
             hint=f'Add {_STRING}{principal}="name"; such a token is for development only. '
             "For a token from an issuer, set kafka.sasl.oauthbearer.token.endpoint.url.",
         )
-    lifetime = _number(options, _LIFETIME, options.text(_LIFETIME) or "3600")
+    lifetime = _finite_number(options, _LIFETIME, options.text(_LIFETIME) or "3600")
     return UnsecuredTokenLogin(
         claims=tuple(sorted(claims.items())), lifetime_seconds=int(lifetime), extensions=extensions
     )
 
 
-def _number(options: JaasOptions, name: str, text: str) -> float:
+def _finite_number(options: JaasOptions, name: str, text: str) -> float:
     try:
         number = float(text)
     except ValueError:
@@ -201,13 +201,13 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
     handler = login_handler(values)
     _warn_unused(options)
     _check_retriever(values)
-    extensions = _extensions(values, options)
+    extensions = _sasl_extensions(values, options)
     token = _static_token(values, options)
     if token is not None:
         return TokenLogin(token=token, extensions=extensions)
     url = values.text(_URL) or options.text(_STRIMZI_URL)
     if url is None and (handler is LoginHandler.UNSECURED or options.with_prefix(_CLAIMS)):
-        return unsecured_token_login(options, _extensions(values, options, unsecured=True))
+        return unsecured_token_login(options, _sasl_extensions(values, options, unsecured=True))
     if url is None:
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is OAUTHBEARER, which requires a token",
@@ -264,8 +264,8 @@ def _from_issuer(
     _check_url(url, values.name(_URL) if values.is_set(_URL) else options.name(_STRIMZI_URL))
     return ClientCredentialsLogin(
         token_endpoint_url=url,
-        client_id=_credential(values, options, _CLIENT_ID, "clientId", "oauth.client.id"),
-        client_secret=_credential(
+        client_id=_client_credential(values, options, _CLIENT_ID, "clientId", "oauth.client.id"),
+        client_secret=_client_credential(
             values, options, _CLIENT_SECRET, "clientSecret", "oauth.client.secret"
         ),
         scope=values.text("sasl.oauthbearer.scope")
@@ -285,7 +285,7 @@ def _from_issuer(
 def _timeout_ms(values: SecurityValues, options: JaasOptions, action: str) -> int:
     """Return a timeout of the issuer, from Java's option in ms or Strimzi's option in seconds."""
     strimzi = f"{_STRIMZI}{action}.timeout.seconds"
-    seconds = _number(options, strimzi, options.text(strimzi) or "0")
+    seconds = _finite_number(options, strimzi, options.text(strimzi) or "0")
     return values.number(f"sasl.login.{action}.timeout.ms") or int(seconds * 1000) or _TIMEOUT_MS
 
 
@@ -319,7 +319,9 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas: str) -> Secret:
+def _client_credential(
+    values: SecurityValues, options: JaasOptions, option: str, *jaas: str
+) -> Secret:
     """Return a credential. As in Java, the option overrides the login module (KIP-1139)."""
     sources = (values.secret(option), *map(options.secret, jaas))
     named_secret = next(
@@ -334,7 +336,7 @@ def _credential(values: SecurityValues, options: JaasOptions, option: str, *jaas
     return named_secret
 
 
-def _extensions(
+def _sasl_extensions(
     values: SecurityValues, options: JaasOptions, *, unsecured: bool = False
 ) -> Extensions:
     """Return the SASL extensions (KIP-342), from the login module (Java) or librdkafka's option.

@@ -222,14 +222,14 @@ def build_login(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry |
         ConfigError: the login module does not support the mechanism, or a setting is missing.
     """
     if entry is None:
-        return _login(mechanism, values, JaasOptions())
+        return _login_of(mechanism, values, JaasOptions())
     _check_module(mechanism, values, entry)
-    login = _login(mechanism, values, entry.options)
+    login = _login_of(mechanism, values, entry.options)
     warn_misspelled(entry.module, entry.options)
     return login
 
 
-def _login(mechanism: Mechanism, values: SecurityValues, options: JaasOptions) -> Login:
+def _login_of(mechanism: Mechanism, values: SecurityValues, options: JaasOptions) -> Login:
     match mechanism:
         case Mechanism.OAUTHBEARER:
             return oauthbearer_login(values, options)
@@ -314,7 +314,7 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
     """
     mechanism = mechanism_of(values)
     _warn_unused(values, mechanism)
-    refresh = _refresh(values)
+    refresh = _refresh_policy(values)
     jaas = values.secret(JAAS)
     if jaas is None or not jaas.source:
         login = build_login(mechanism, values, None)
@@ -350,7 +350,7 @@ def _is_for_login(option: str) -> bool:
     return option != JAAS and option.startswith(("sasl.", "https."))
 
 
-def _refresh(values: SecurityValues) -> RefreshPolicy:
+def _refresh_policy(values: SecurityValues) -> RefreshPolicy:
     return RefreshPolicy(
         window_factor=values.fraction("sasl.login.refresh.window.factor"),
         window_jitter=values.fraction("sasl.login.refresh.window.jitter"),

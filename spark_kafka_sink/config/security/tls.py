@@ -53,15 +53,15 @@ def tls_config(values: SecurityValues) -> TlsConfig:
         )
     identification = values.text("ssl.endpoint.identification.algorithm")
     return TlsConfig(
-        truststore=_truststore(values),
-        keystore=_keystore(values),
-        protocols=_protocols(values),
+        truststore=_parse_truststore(values),
+        keystore=_parse_keystore(values),
+        protocols=_enabled_protocols(values),
         cipher_suites=_cipher_suites(values),
         check_hostname=identification == "https",
     )
 
 
-def _truststore(values: SecurityValues) -> TrustStore | None:
+def _parse_truststore(values: SecurityValues) -> TrustStore | None:
     _at_most_one(
         values, "ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location"
     )
@@ -94,9 +94,9 @@ def ca_file(values: SecurityValues, option: str) -> Secret | None:
     return None if path in (None, PROBE) else Secret(f"{FILE}{path}", values.name(option))
 
 
-def _keystore(values: SecurityValues) -> KeyStore | None:
-    chain = _pem(values, "ssl.keystore.certificate.chain", "ssl.certificate.location")
-    key = _pem(values, "ssl.keystore.key", "ssl.key.location")
+def _parse_keystore(values: SecurityValues) -> KeyStore | None:
+    chain = _pem_secret(values, "ssl.keystore.certificate.chain", "ssl.certificate.location")
+    key = _pem_secret(values, "ssl.keystore.key", "ssl.key.location")
     if chain is not None or key is not None:
         return _inline_keystore(values, chain, key)
     location = values.path("ssl.keystore.location")
@@ -149,7 +149,7 @@ def _inline_keystore(values: SecurityValues, chain: Secret | None, key: Secret |
     )
 
 
-def _pem(values: SecurityValues, option: str, location_option: str) -> Secret | None:
+def _pem_secret(values: SecurityValues, option: str, location_option: str) -> Secret | None:
     """Return PEM text from an option, or a reference to the file in librdkafka's option."""
     _at_most_one(values, option, location_option)
     path = values.path(location_option)
@@ -168,7 +168,7 @@ def _store_type(values: SecurityValues, option: str, *, pem: bool) -> StoreType:
     return StoreType(values.text(option) or StoreType.JKS.value)
 
 
-def _protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
+def _enabled_protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
     option = "ssl.enabled.protocols"
     if values.text(option) is None:
         return TlsConfig().protocols

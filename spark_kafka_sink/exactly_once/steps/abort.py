@@ -60,7 +60,7 @@ def abort_undecided(
     aborted += (
         _abort_unfinished(scope_client, given_up) if given_up else AbortResult(problem=_UNKNOWN)
     )
-    return _outcome(CommitStatus.ABORTED, batch, aborted)
+    return _abort_outcome(CommitStatus.ABORTED, batch, aborted)
 
 
 def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> AbortResult:
@@ -109,7 +109,7 @@ def abort_batch(
     if isinstance(logged, NoDecision) and scope_client.scope.kind is ScopeKind.RUN:
         descriptions = _described_again(scope_client, tasks, descriptions)
         if _is_finished_run(scope_client, tasks, descriptions):
-            return _outcome(CommitStatus.ALREADY_WRITTEN, write.batch, AbortResult())
+            return _abort_outcome(CommitStatus.ALREADY_WRITTEN, write.batch, AbortResult())
     state, torn = _roll_forward_or_give_up(scope_client, owner, record, write)
     if torn is not None:
         return _abort_after_torn(scope_client, write, tasks, logged, torn)
@@ -120,7 +120,7 @@ def abort_batch(
     if decision_rules.is_written(state, write):
         rolled = isinstance(logged, Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
-    outcome = _outcome(status, write.batch, aborted)
+    outcome = _abort_outcome(status, write.batch, aborted)
     if status is CommitStatus.ABORTED or not decision_rules.is_superseded(logged, own_ids):
         return outcome
     descriptions = _described_again(scope_client, tasks, descriptions)
@@ -195,7 +195,7 @@ def _abort_after_torn(
     if isinstance(logged, Decided) and decision_rules.is_same_batch(logged, write):
         raise torn
     _LOG.warning("%s", torn)
-    return _outcome(CommitStatus.ABORTED, write.batch, aborted)
+    return _abort_outcome(CommitStatus.ABORTED, write.batch, aborted)
 
 
 def _described_again(
@@ -237,11 +237,11 @@ def _finish_without_fence(
     if decision_rules.is_written(state, write) or _is_finished_run(
         scope_client, tasks, descriptions
     ):
-        outcome = _outcome(CommitStatus.ALREADY_WRITTEN, write.batch, orphans)
+        outcome = _abort_outcome(CommitStatus.ALREADY_WRITTEN, write.batch, orphans)
         is_superseded = bool(tasks) and not is_any_committed(tasks, descriptions)
         return replace(outcome, is_superseded=is_superseded)
     ended = AbortResult(ended=frozenset(ids_of(tasks)))
-    return _outcome(CommitStatus.ABORTED, write.batch, ended + orphans)
+    return _abort_outcome(CommitStatus.ABORTED, write.batch, ended + orphans)
 
 
 def _is_finished_run(
@@ -256,7 +256,7 @@ def _is_finished_run(
     return scope_client.scope.kind is ScopeKind.RUN and is_any_committed(tasks, descriptions)
 
 
-def _outcome(status: CommitStatus, batch: str, aborted: AbortResult) -> CommitOutcome:
+def _abort_outcome(status: CommitStatus, batch: str, aborted: AbortResult) -> CommitOutcome:
     return CommitOutcome(
         status=status,
         batch=batch,

@@ -115,7 +115,7 @@ def commit_batch(
     call = _CommitCall(scope_client, write, tuple(tasks))
     while True:
         try:
-            return _commit(call)
+            return _commit_batch(call)
         except _UnclearAppendError as unclear:
             call.may_be_decided = True
             if scope_client.timer.is_overdue:
@@ -129,7 +129,7 @@ def commit_batch(
             )
 
 
-def _commit(call: _CommitCall) -> CommitOutcome:
+def _commit_batch(call: _CommitCall) -> CommitOutcome:
     scope_client, write = call.scope_client, call.write
     owner = scope_client.fence()
     logged: ScopeState = NoDecision()
@@ -149,8 +149,8 @@ def _commit(call: _CommitCall) -> CommitOutcome:
             state = rolled.to_done()
         if isinstance(step, decision_rules.Decide):
             if call.is_finished():
-                return _outcome(scope_client, step.decided, CommitStatus.COMMITTED)
-            return _decide(call, owner, step.decided)
+                return _commit_result(scope_client, step.decided, CommitStatus.COMMITTED)
+            return _append_and_commit(call, owner, step.decided)
         if isinstance(step, decision_rules.AlreadyDone) and record is not None and step.done:
             detailed = replace(record, state=step.done, fates=())
             _append_decision(scope_client, owner, detailed)
@@ -196,7 +196,7 @@ def _is_uncommitted(scope_client: ScopeClient, tasks: Sequence[TaskTransaction])
     return not is_any_committed(tasks, descriptions)
 
 
-def _decide(
+def _append_and_commit(
     call: _CommitCall, owner: TransactionalProducer, decided: DecidedBatch
 ) -> CommitOutcome:
     """Append the decision, which is irreversible, and commit its transactions."""
@@ -206,7 +206,7 @@ def _decide(
     if not decided.transactions:
         if not forget:
             _append_decision(scope_client, owner, done)
-        return _outcome(scope_client, decided, CommitStatus.EMPTY)
+        return _commit_result(scope_client, decided, CommitStatus.EMPTY)
     check = _CommittableCheck(scope_client, decided.transactions)
     try:
         check()
@@ -223,7 +223,7 @@ def _decide(
         append_torn(scope_client, owner, decided, fates)
         raise torn_error(scope_client.scope, decided, fates)
     append_done(scope_client, owner, None if forget else done)
-    return _outcome(scope_client, decided, CommitStatus.COMMITTED)
+    return _commit_result(scope_client, decided, CommitStatus.COMMITTED)
 
 
 @dataclass(slots=True)
@@ -269,7 +269,7 @@ def _append_decision(
         raise
 
 
-def _outcome(
+def _commit_result(
     scope_client: ScopeClient, decided: DecidedBatch, status: CommitStatus
 ) -> CommitOutcome:
     aborted = abort_orphans(scope_client, decided)

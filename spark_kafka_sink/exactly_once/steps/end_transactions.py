@@ -85,11 +85,12 @@ def commit_other_scopes(
     now = scope_client.timer.now()
     codes = scope_client.commit(transactions, now + (deadline - now) / 2)
     return {
-        scope: _result(scope_client, decided, codes, deadline) for scope, decided in batches.items()
+        scope: _scope_result(scope_client, decided, codes, deadline)
+        for scope, decided in batches.items()
     }
 
 
-def _result(
+def _scope_result(
     scope_client: ScopeClient, decided: DecidedBatch, codes: Mapping[str, int], deadline: float
 ) -> tuple[Fate, ...] | KafkaProdError:
     """Return one scope's result, given the EndTxn error codes of all scopes."""
@@ -127,7 +128,7 @@ def _resolve_fates(
     unclear = [name for name, code in codes.items() if code]
     if not unclear:
         return ()
-    fates = fates_from_codes(decided, codes, _descriptions(scope_client, unclear, deadline))
+    fates = fates_from_codes(decided, codes, _describe_lost(scope_client, unclear, deadline))
     fates = FateReader(scope_client.client, deadline).resolve_unknown(decided, fates)
     return fates if any(fate is not Fate.COMMITTED for fate in fates) else ()
 
@@ -189,7 +190,7 @@ def _is_unfinished(code: int) -> bool:
     return end_txn_outcome(code) is EndOutcome.RETRY
 
 
-def _descriptions(
+def _describe_lost(
     scope_client: ScopeClient, names: list[str], deadline: float | None
 ) -> Mapping[str, TransactionDescription]:
     """Return the descriptions of transactions that may be lost; empty if unavailable."""

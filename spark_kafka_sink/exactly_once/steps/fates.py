@@ -111,9 +111,9 @@ class FateReader:
                 deadline = min(deadline, self._deadline)
             if self._client.now() >= deadline:
                 return
-            yield written, self._read(task, written, deadline)
+            yield written, self._read_fate(task, written, deadline)
 
-    def _read(self, task: TaskTransaction, written: PartitionRange, deadline: float) -> Fate:
+    def _read_fate(self, task: TaskTransaction, written: PartitionRange, deadline: float) -> Fate:
         partition = written.topic, written.partition
         if written.last_offset is None or not self._unreadable.isdisjoint(
             {written.topic, partition}

@@ -127,7 +127,7 @@ def abort_own(
         return AbortResult()
     try:
         deadline = scope_client.timer.deadline_in(ABORT_TIMEOUT_S)
-        return _result(scope_client.admin.end(transactions, commit=False, deadline=deadline))
+        return _abort_result(scope_client.admin.end(transactions, commit=False, deadline=deadline))
     except KafkaProdError as error:
         _LOG.warning(
             "%s could not be aborted and may block readers: %s",
@@ -169,12 +169,12 @@ def abort_listed_orphans(
     aborted = AbortResult()
     try:
         while (
-            orphans := _orphans(scope_client, state, given_up_nonces)
+            orphans := _orphan_ids(scope_client, state, given_up_nonces)
             - aborted.ended
             - aborted.left_open
         ):
             deadline = scope_client.timer.deadline_in(ABORT_TIMEOUT_S)
-            aborted += _result(scope_client.admin.fence(orphans, deadline))
+            aborted += _abort_result(scope_client.admin.fence(orphans, deadline))
     except UnsupportedApiError as error:
         _LOG.debug("transactions of lost attempts cannot be listed: %s", error)
         return aborted + AbortResult(problem="brokers before Kafka 3.0 do not list transactions")
@@ -186,7 +186,7 @@ def abort_listed_orphans(
     return aborted
 
 
-def _orphans(
+def _orphan_ids(
     scope_client: ScopeClient, state: ScopeState, given_up_nonces: frozenset[str]
 ) -> frozenset[str]:
     """Return the ids of the scope's transactions that must be aborted.
@@ -228,7 +228,7 @@ def _warn_of_others(
         )
 
 
-def _result(codes: Mapping[str, int]) -> AbortResult:
+def _abort_result(codes: Mapping[str, int]) -> AbortResult:
     still_open = {name: error_name(code) for name, code in codes.items() if not is_ended(code)}
     if still_open:
         name, error = next(iter(still_open.items()))

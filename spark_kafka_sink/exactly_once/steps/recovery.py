@@ -175,7 +175,7 @@ def _append_run_outcome(
 ) -> None:
     """Record the outcome of a run's decision. Errors are logged, not raised."""
     if isinstance(result, KafkaProdError):
-        _LOG.warning("%s", _unfinished(scope_client, decided, result))
+        _LOG.warning("%s", _unfinished_message(scope_client, decided, result))
         return
     scope_client.log.remember_chunks(records)
     torn = DecisionRecord.of(decided, scope_client.timer.wall_ms(), result) if result else None
@@ -192,7 +192,9 @@ def _append_run_outcome(
         _LOG.error("%s", torn_error(scope_client.scope, decided, result))
 
 
-def _unfinished(scope_client: ScopeClient, decided: DecidedBatch, error: KafkaProdError) -> str:
+def _unfinished_message(
+    scope_client: ScopeClient, decided: DecidedBatch, error: KafkaProdError
+) -> str:
     """Return a message about another run's unfinished decision, and how to retry it."""
     names = ids_of(decided.transactions)
     servers = ",".join(scope_client.client.config.bootstrap_servers)

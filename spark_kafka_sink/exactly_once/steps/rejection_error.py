@@ -26,39 +26,39 @@ def rejection_error(
     log_text = (
         "the decision log has no record"
         if isinstance(state, NoDecision)
-        else f"the decision log has {_batch(state.batch, state.query_id)}"
+        else f"the decision log has {_batch_name(state.batch, state.query_id)}"
     )
     if isinstance(state, Done) and is_same_batch(state, write):
-        log_text += _differences(state, write)
+        log_text += _describe_differences(state, write)
     if rejection is BatchRejection.ANOTHER_WRITE:
-        log_text += _plannings(state, write)
+        log_text += _describe_plannings(state, write)
     return TransactionError(
-        f"{_batch(write.batch, write.query_id)} is rejected: {rejection.problem} "
+        f"{_batch_name(write.batch, write.query_id)} is rejected: {rejection.problem} "
         f"({scope}: {log_text})",
         hint=rejection.hint_for(scope, write.batch),
     )
 
 
-def _differences(state: Done, write: BatchWrite) -> str:
+def _describe_differences(state: Done, write: BatchWrite) -> str:
     """Describe the rows and topics of the written batch, and of the batch to write."""
     text = ""
     if None not in {write.rows, state.rows} and write.rows != state.rows:
         text += f" with {plural(state.rows or 0, 'row')}, but now has {write.rows:,}"
     if write.topics is not None and state.topics != write.topics:
-        text += f", for topics {_topics(state.topics)}, now for {_topics(write.topics)}"
+        text += f", for topics {_list_topics(state.topics)}, now for {_list_topics(write.topics)}"
     return text
 
 
-def _batch(number: str, query_id: str | None) -> str:
+def _batch_name(number: str, query_id: str | None) -> str:
     """Return the name of a batch; a batch job has no query."""
     return f"batch {number}" if query_id is None else f"batch {number} of query {query_id}"
 
 
-def _topics(names: tuple[str, ...] | None) -> str:
+def _list_topics(names: tuple[str, ...] | None) -> str:
     return "unknown" if names is None else listed(names, _MAX_LISTED)
 
 
-def _plannings(state: ScopeState, write: BatchWrite) -> str:
+def _describe_plannings(state: ScopeState, write: BatchWrite) -> str:
     """Describe both writes by the nonces of their plannings."""
     plannings = () if isinstance(state, NoDecision) else state.plannings
     first = next(

@@ -158,7 +158,7 @@ class ScopeLog:
                 before_commit()
             self._check_unchanged(owner)
 
-        owner = self._append(owner, messages, deadline, check)
+        owner = self._append_fenced(owner, messages, deadline, check)
         self._is_unconfirmed = False
         self._previous, self._latest = self._latest, record
         self._chunks = decision_messages.chunks_of(messages)
@@ -229,7 +229,7 @@ class ScopeLog:
             hint="Run the write again: the batch is not decided.",
         )
 
-    def _append(
+    def _append_fenced(
         self,
         owner: TransactionalProducer,
         messages: Sequence[decision_messages.Message],

@@ -82,9 +82,9 @@ def commit_shared(
         BrokerUnavailableError: max.block.ms has passed; `abort_shared` determines what is visible.
     """
     try:
-        return _commit(scope_client, write, shared, results)
+        return _commit_batch(scope_client, write, shared, results)
     except errors.FencedError as error:
-        return _fenced(scope_client, write, results, error)
+        return _fenced_outcome(scope_client, write, results, error)
     except errors.BrokerUnavailableError:
         raise
     except errors.KafkaProdError:
@@ -128,7 +128,7 @@ def abort_shared(
     )
 
 
-def _commit(
+def _commit_batch(
     scope_client: ScopeClient,
     write: decision_rules.BatchWrite,
     shared: TransactionalProducer,
@@ -151,7 +151,7 @@ def _commit(
         raise rejection_error(step.rejection, scope_client.scope, state, write)
     if isinstance(step, decision_rules.AlreadyDone):
         _try_abort(scope_client, shared)
-        outcome = _outcome(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
+        outcome = _outcome_of(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, is_superseded=bool(owners))
     assert isinstance(step, decision_rules.Decide)
 
@@ -171,13 +171,13 @@ def _commit(
         records=sum(owner.records for owner in owners.values()),
     )
     scope_client.log.append(shared, done, before_commit=second_check)
-    outcome = _outcome(
+    outcome = _outcome_of(
         scope_client, write, CommitStatus.COMMITTED if owners else CommitStatus.EMPTY, done.state
     )
     return replace(outcome, transactions=done.transactions, records=done.records)
 
 
-def _fenced(
+def _fenced_outcome(
     scope_client: ScopeClient,
     write: decision_rules.BatchWrite,
     results: Sequence[TaskResult],
@@ -191,7 +191,7 @@ def _fenced(
         scope_client, lambda decided: not decision_rules.is_same_batch(decided, write)
     )
     if decision_rules.is_written(state, write):
-        outcome = _outcome(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
+        outcome = _outcome_of(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
         return replace(outcome, is_superseded=_is_aborted(scope_client, results))
     raise errors.TransactionError(
         f"the transaction of batch {write.batch} of {scope_client.scope} ended before it could be "
@@ -224,7 +224,7 @@ def _try_abort(scope_client: ScopeClient, shared: TransactionalProducer) -> None
         )
 
 
-def _outcome(
+def _outcome_of(
     scope_client: ScopeClient,
     write: decision_rules.BatchWrite,
     status: CommitStatus,

@@ -36,7 +36,7 @@ def torn_error(
 ) -> TornTransactionError:
     """Return the error that lists the lost transactions and their partitions."""
     lost = [fate for fate in fates if fate is not Fate.COMMITTED]
-    lines = list(_lines(decided, fates))
+    lines = list(_report_lines(decided, fates))
     shown = lines[:_MAX_LISTED]
     if len(lines) > _MAX_LISTED:
         shown.append(f"and {plural(len(lines) - _MAX_LISTED, 'more line')} in the decision log")
@@ -67,7 +67,7 @@ def _continue_hint(scope: Scope) -> str:
     )
 
 
-def _lines(decided: DecidedBatch, fates: tuple[Fate, ...]) -> Iterator[str]:
+def _report_lines(decided: DecidedBatch, fates: tuple[Fate, ...]) -> Iterator[str]:
     """Yield a line for each transaction and each uncommitted partition, uncommitted lines first."""
     pairs = zip(fates, decided.transactions, strict=True)
     for fate, task in sorted(pairs, key=lambda pair: pair[0] is Fate.COMMITTED):

@@ -56,7 +56,7 @@ def check_committable(
     Raises:
         TransactionError: a transaction fails the check.
     """
-    problems = list(_problems(transactions, descriptions, now_ms))
+    problems = list(_transaction_problems(transactions, descriptions, now_ms))
     if not problems:
         return
     raise TransactionError(
@@ -68,7 +68,7 @@ def check_committable(
     )
 
 
-def _problems(
+def _transaction_problems(
     transactions: Sequence[TaskTransaction],
     descriptions: Mapping[str, TransactionDescription] | None,
     now_ms: int,

@@ -76,9 +76,9 @@ class ExactlyOnceCompletion(WriteCompletion):
             KafkaProdError: the batch is not committed, or only partially; see the message.
         """
         with self.origin.error_file.storing_errors():
-            return self._commit(messages, batch_id)
+            return self._commit_batch(messages, batch_id)
 
-    def _commit(self, messages: Sequence[object], batch_id: int | None) -> DeliveryReport:
+    def _commit_batch(self, messages: Sequence[object], batch_id: int | None) -> DeliveryReport:
         publication = self.publication(batch_id)
         report = commit_messages.complete_report(messages, self.config.report_tasks)
         ended = of_tasks(messages)
@@ -91,9 +91,9 @@ class ExactlyOnceCompletion(WriteCompletion):
             )
         warn_of_long_transactions(publication.name, results, _CLOCK.wall_ms())
         nonce = self._planning_data_of(ended).nonce
-        batch = self._batch(batch_id)
+        batch = self._batch_label(batch_id)
         written = commit_messages.written_topics(messages)
-        outcome = self._committer().commit(batch, results, nonce, written)
+        outcome = self._new_committer().commit(batch, results, nonce, written)
         self.origin.planning_file.mark_ended(nonce)
         completed = self._with_outcome(report, outcome, outcome.status.value, results)
         return publication.succeed(completed)
@@ -111,10 +111,12 @@ class ExactlyOnceCompletion(WriteCompletion):
         planned = self._planning_data_of(tasks)
         complete = len(tasks) == len(messages)
         try:
-            outcome = self._abort(tasks, planned, self._batch(batch_id), complete=complete)
+            outcome = self._abort_tasks(
+                tasks, planned, self._batch_label(batch_id), complete=complete
+            )
         except Exception as problem:  # noqa: BLE001 - the batch's own error must be raised
             _LOG.warning("%s: %s", publication.name, errors.error_text(problem))
-            text, remedy = self._text.failed_abort(problem, _ids(tasks, planned))
+            text, remedy = self._text.failed_abort(problem, _known_ids(tasks, planned))
             publication.fail(replace(report, transaction_outcome=text), remedy)
             return
         still_open = self._text.open_transactions(outcome.left_open, outcome.problem)
@@ -132,10 +134,12 @@ class ExactlyOnceCompletion(WriteCompletion):
         calls abort(). As in abort(), the abort flag stops a commit() that is still running.
         """
         try:
-            outcome = self._abort((), planned, self._scope.name, complete=False)
+            outcome = self._abort_tasks((), planned, self._scope.name, complete=False)
             still_open = self._text.open_transactions(outcome.left_open, outcome.problem)
         except Exception as error:  # noqa: BLE001 - it must not fail the batch that is planned
-            still_open = self._text.open_transactions(_ids((), planned), errors.error_text(error))
+            still_open = self._text.open_transactions(
+                _known_ids((), planned), errors.error_text(error)
+            )
         if still_open:
             _LOG.warning(
                 "%s: an earlier micro-batch was neither committed nor aborted; %s. They end when "
@@ -145,7 +149,7 @@ class ExactlyOnceCompletion(WriteCompletion):
                 self._text.or_timeout,
             )
 
-    def _batch(self, batch_id: int | None) -> str:
+    def _batch_label(self, batch_id: int | None) -> str:
         """Return the batch number of a stream, otherwise the name of the scope."""
         return self._scope.name if batch_id is None else str(batch_id)
 
@@ -174,7 +178,7 @@ class ExactlyOnceCompletion(WriteCompletion):
         transactions = transactions_of(results, self.config.report_tasks) if theirs else ()
         return replace(report, transaction_outcome=text, transactions=transactions)
 
-    def _abort(
+    def _abort_tasks(
         self,
         tasks: Sequence[TransactionCommitMessage],
         planned: PlanningData,
@@ -183,7 +187,7 @@ class ExactlyOnceCompletion(WriteCompletion):
         complete: bool,
     ) -> CommitOutcome:
         results = [task.result for task in tasks]
-        committer = self._committer()
+        committer = self._new_committer()
         nonce = planned.nonce
         if planned.shared is not None:
             # The end of the shared transaction fences all tasks. Only the report needs the
@@ -195,7 +199,7 @@ class ExactlyOnceCompletion(WriteCompletion):
             )
         return committer.abort(batch, results, complete=complete, nonce=nonce)
 
-    def _committer(self) -> BatchCommitter:
+    def _new_committer(self) -> BatchCommitter:
         located = replace(self.config, producer=with_shipped_files(self.config.producer))
         return BatchCommitter(located, self._scope)
 
@@ -206,7 +210,7 @@ def _without_counters(report: DeliveryReport) -> DeliveryReport:
     return type(report)(**{name: getattr(report, name) for name in kept})
 
 
-def _ids(tasks: Sequence[TransactionCommitMessage], planned: PlanningData) -> list[str]:
+def _known_ids(tasks: Sequence[TransactionCommitMessage], planned: PlanningData) -> list[str]:
     """Return the transactional ids that are still known after abort() itself has failed."""
     if planned.shared is not None:
         return [planned.shared.transactional_id]

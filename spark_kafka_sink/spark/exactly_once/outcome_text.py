@@ -59,8 +59,8 @@ class OutcomeText:
         before = " before the transactions time out" if self.may_time_out else ""
         return still_open, (
             f"{_UNKNOWN}; {still_open}. Run the batch again{before}: it first commits what was "
-            f"decided. {self._command('list')} shows whether they are decided, and "
-            f"{self._command('commit')} commits those that are"
+            f"decided. {self._operator_command('list')} shows whether they are decided, and "
+            f"{self._operator_command('commit')} commits those that are"
         )
 
     def aborted(self, still_open: str) -> str:
@@ -70,10 +70,10 @@ class OutcomeText:
         return (
             f"{_NOT_VISIBLE}; {still_open}. They end when the batch runs again{self.or_timeout}. "
             "If no query or job with the prefix is running, end them with "
-            f"{self._command('abort --undecided')}"
+            f"{self._operator_command('abort --undecided')}"
         )
 
-    def _command(self, name: str) -> str:
+    def _operator_command(self, name: str) -> str:
         servers = ",".join(self.servers)
         return (
             f"`kafkaprod transactions {name} --prefix {self.prefix} --bootstrap-servers {servers}`"

@@ -65,7 +65,7 @@ def plan_write(config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin) -> W
     prefix, batch_id = options.transactional_id_prefix, options.batch_id
     target = WriteDestination(topic=config.topic, name=options.write_name)
     scope = Scope.run(prefix) if batch_id is None else Scope.batch(prefix, batch_id, target)
-    plan = _plan(config, scope)
+    plan = _new_plan(config, scope)
     task = TransactionalTaskWriter(config, roles, plan, origin)
     if not task.must_write:
         # Planning cannot determine whether foreachBatch of the same query repeats its own batch.
@@ -100,7 +100,7 @@ def plan_micro_batch(
         KafkaProdError: the decision log cannot be read, or a decision cannot be finished.
     """
     scope = stream_scope(config)
-    plan = _plan(config, scope)
+    plan = _new_plan(config, scope)
     # Only the checkpoint identifies the query: Spark never runs two queries with one checkpoint.
     last = origin.planning_file.read_unended() if origin.checkpoint else PlanningData()
     # With a new shared transaction, planning has already fenced the last one.
@@ -138,7 +138,7 @@ def check_stream_options(config: SinkConfig, options: Mapping[str, str]) -> None
         )
 
 
-def _plan(config: SinkConfig, scope: Scope) -> ExactlyOncePlan:
+def _new_plan(config: SinkConfig, scope: Scope) -> ExactlyOncePlan:
     options = config.exactly_once
     located = replace(config, producer=with_shipped_files(config.producer))
     committer = BatchCommitter(located, scope)

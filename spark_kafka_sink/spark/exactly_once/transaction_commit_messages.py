@@ -94,14 +94,14 @@ def _result_of(message: TransactionCommitMessage, max_partitions: int) -> TaskRe
     listed, unlisted = np.sort(order[:max_partitions]), order[max_partitions:]
     transaction = replace(
         result.transaction,
-        partitions=tuple(_range(part) for part in columns.select(listed).to_reports()),
+        partitions=tuple(_persisted_range(part) for part in columns.select(listed).to_reports()),
         unlisted_partitions=len(unlisted),
         unlisted_records=int(persisted[unlisted].sum()),
     )
     return replace(result, transaction=transaction)
 
 
-def _range(part: PartitionReport) -> PartitionRange:
+def _persisted_range(part: PartitionReport) -> PartitionRange:
     return PartitionRange(
         topic=part.topic,
         partition=part.partition,

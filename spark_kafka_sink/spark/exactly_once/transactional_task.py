@@ -61,7 +61,7 @@ class TransactionalTaskWriter(TaskWriter):
             TransactionError: the batch cannot be written with this transactionalIdPrefix.
             KafkaProdError: a row cannot be delivered.
         """
-        query_id, batch = self._identity()
+        query_id, batch = self._query_and_batch()
         plan, kind = self.plan, self.plan.scope.kind
         if plan.shared is not None:
             _reject_speculation()
@@ -72,7 +72,7 @@ class TransactionalTaskWriter(TaskWriter):
         written: tuple[WrittenTopic, ...] = ()
         outcome = TaskOutcome.SKIPPED
         if plan.must_write(query_id, batch, run_id):
-            report, transaction, written = self._write(counted, query_id, batch)
+            report, transaction, written = self._write_transaction(counted, query_id, batch)
             outcome = TaskOutcome.WRITTEN if transaction else TaskOutcome.EMPTY
         else:
             # Reading all rows also prevents Spark from treating the worker as crashed, which can
@@ -111,7 +111,7 @@ class TransactionalTaskWriter(TaskWriter):
                 )
             yield rows
 
-    def _identity(self) -> tuple[str | None, str]:
+    def _query_and_batch(self) -> tuple[str | None, str]:
         """Return the query id and the batch. A batch write has a query only within foreachBatch."""
         kind, name = self.plan.scope.kind, self.plan.scope.name
         if kind is ScopeKind.STREAM:
@@ -120,7 +120,7 @@ class TransactionalTaskWriter(TaskWriter):
             return running_query.current_query_id(), name
         return internals.local_property(internals.QUERY_ID), name
 
-    def _write(
+    def _write_transaction(
         self, batches: Iterable[pa.RecordBatch], query_id: str | None, batch: str
     ) -> tuple[DeliveryReport, TaskTransaction | None, tuple[WrittenTopic, ...]]:
         """Return the report, the open transaction (None without rows), and the written topics."""

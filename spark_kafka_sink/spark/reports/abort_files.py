@@ -176,7 +176,7 @@ class ErrorFile:
         """
         if self.path:
             with suppress(OSError):
-                self._file(partition).unlink(missing_ok=True)
+                self._partition_path(partition).unlink(missing_ok=True)
         try:
             yield
         except KafkaProdError as error:
@@ -185,7 +185,7 @@ class ErrorFile:
 
     def store(self, error: KafkaProdError, partition: int | None = None) -> None:
         """Store an error; it replaces the partition's earlier error. Never raises."""
-        file = self._file(partition)
+        file = self._partition_path(partition)
         if not self.path or not file.parent.parent.is_dir():
             return
         draft = file.with_name(f"{uuid.uuid4().hex}.draft")
@@ -195,7 +195,7 @@ class ErrorFile:
             draft.write_text(abort_reason(error), encoding="utf-8", errors="backslashreplace")
             draft.replace(file)
 
-    def _file(self, partition: int | None) -> Path:
+    def _partition_path(self, partition: int | None) -> Path:
         return Path(self.path if partition is None else f"{self.path}-{partition}")
 
     def take(self) -> str | None:

@@ -98,7 +98,7 @@ def last_report(
         )
     if spark is not None:
         check_argument("last_report(spark=...)", spark, SESSION, ("createDataFrame",))
-    reports = _reports(spark, queries=query is not None)
+    reports = _all_reports(spark, queries=query is not None)
     if isinstance(query, str):
         report = latest(reports, query_id=query) or latest(reports, query_name=query)
     elif query is not None:
@@ -106,7 +106,7 @@ def last_report(
     else:
         report = latest(reports)
     if report is None:
-        target = "write" if query is None else f"micro-batch of {_shown(query)}"
+        target = "write" if query is None else f"micro-batch of {_query_label(query)}"
         raise ReportError(
             f"no {target} with format('kafkaprod') has ended in this Spark application yet",
             hint=_NONE_YET if query is None else _NONE_YET_OF_QUERY,
@@ -114,7 +114,7 @@ def last_report(
     return report
 
 
-def _reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryReport]:
+def _all_reports(spark: SparkSession | None, *, queries: bool) -> list[DeliveryReport]:
     remote = is_remote() if spark is None else is_connect_session(spark)
     with suppress(PySparkRuntimeError):  # Without a Spark session, the next line raises.
         if remote:
@@ -145,5 +145,5 @@ def _kept_by_client() -> list[DeliveryReport]:
     return [*kept_in_process.values(), *(() if folder is None else folder.reports())]
 
 
-def _shown(query: NamedQuery | str) -> str:
+def _query_label(query: NamedQuery | str) -> str:
     return f"query {query if isinstance(query, str) else query.name or query.id}"

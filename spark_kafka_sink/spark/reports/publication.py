@@ -113,10 +113,10 @@ class Publication:
 
     def succeed(self, report: DeliveryReport) -> DeliveryReport:
         """Publish a successful write and return its complete report. Never raises."""
-        whole = self._complete(report)
-        _attempt("the summary cannot be logged", lambda: self._log_success(whole))
-        self._store(whole)
-        _attempt("metrics cannot be exported", lambda: export_metrics(whole, self.config))
+        whole = self._complete_report(report)
+        _try_step("the summary cannot be logged", lambda: self._log_success(whole))
+        self._store_report(whole)
+        _try_step("metrics cannot be exported", lambda: export_metrics(whole, self.config))
         return whole
 
     def fail(self, report: DeliveryReport, outcome: str | None = None) -> None:
@@ -129,18 +129,18 @@ class Publication:
         error = error if self.error is None else abort_reason(self.error)
         error = error or (_FAILED if self.batch_id is None else _STOPPED)
         failed = replace(
-            self._complete(self._started(report)), status=WriteStatus.FAILED, error=error
+            self._complete_report(self._with_start(report)), status=WriteStatus.FAILED, error=error
         )
-        _attempt("the summary cannot be logged", lambda: self._log_failure(outcome, failed))
-        self._store(failed)
+        _try_step("the summary cannot be logged", lambda: self._log_failure(outcome, failed))
+        self._store_report(failed)
 
-    def _started(self, report: DeliveryReport) -> DeliveryReport:
+    def _with_start(self, report: DeliveryReport) -> DeliveryReport:
         """Return the report with the time of planning, which is missing if no task finished."""
         if report.started_at or self.batch_id is None:
             return report
         return replace(report, started_at=self.origin.planning_file.read().at)
 
-    def _summary(self, default: SummaryMode) -> SummaryMode:
+    def _summary_mode(self, default: SummaryMode) -> SummaryMode:
         summary = self.config.summary
         return default if summary is SummaryMode.AUTO else summary
 
@@ -152,15 +152,17 @@ class Publication:
 
     def _log_success(self, report: DeliveryReport) -> None:
         """Log the summary, as a warning only if rows were dropped."""
-        summary = self._summary(self._default_summary(report))
-        text = _lines(f"{self._name_of(report)} is done", report, summary)
+        summary = self._summary_mode(self._default_summary(report))
+        text = _log_text(f"{self._name_of(report)} is done", report, summary)
         if text and report.dropped:
             _LOG.warning("%s", text)
         elif text:
             log_success(text, watched=internals.is_watched())
 
     def _log_failure(self, outcome: str, report: DeliveryReport) -> None:
-        text = _lines(f"{self.name} failed; {outcome}", report, self._summary(SummaryMode.FULL))
+        text = _log_text(
+            f"{self.name} failed; {outcome}", report, self._summary_mode(SummaryMode.FULL)
+        )
         if text:
             _LOG.warning("%s", text)
 
@@ -170,17 +172,17 @@ class Publication:
             return self.name
         return f"{self.name} of micro-batch {report.batch_id}"
 
-    def _complete(self, report: DeliveryReport) -> DeliveryReport:
+    def _complete_report(self, report: DeliveryReport) -> DeliveryReport:
         """Add what only the driver can determine: the identity and the duration of the write."""
         completed = self.origin.completed(report, self.batch_id)
         startup = max(self.origin.startup_ms, report.startup_ms) + self.startup_ms
         return replace(completed, dry_run=self.config.dry_run, startup_ms=startup)
 
-    def _store(self, report: DeliveryReport) -> None:
+    def _store_report(self, report: DeliveryReport) -> None:
         trouble = f"no report of {self.name} was written; data in Kafka is unaffected"
-        _attempt(trouble, lambda: self._write(report))
-        _attempt("last_report() will not find this write", lambda: _store_for_session(report))
-        _attempt("old files of the stream are kept", lambda: self._delete_old_files(report))
+        _try_step(trouble, lambda: self._write_report(report))
+        _try_step("last_report() will not find this write", lambda: _store_for_session(report))
+        _try_step("old files of the stream are kept", lambda: self._delete_old_files(report))
 
     def _delete_old_files(self, report: DeliveryReport) -> None:
         configured_path, statistics = self.config.report_path, self.config.statistics_path
@@ -195,14 +197,18 @@ class Publication:
 
         delete_old_reports(report, path_of, micro_batch_folders(configured_path))
 
-    def _write(self, report: DeliveryReport) -> None:
+    def _write_report(self, report: DeliveryReport) -> None:
         path = self.own_path(report.query_id)
         if path is None:
             return
         try:
-            write_report(path, self._with_counts(path, report).to_json(), folder=self._folder)
+            write_report(
+                path, self._with_counts(path, report).to_json(), folder=self._stream_folder
+            )
         except Exception:
-            delete_local_report(path, folder=self._folder)  # Its status would remain "running".
+            delete_local_report(
+                path, folder=self._stream_folder
+            )  # Its status would remain "running".
             raise
 
     def _with_counts(self, path: str, report: DeliveryReport) -> DeliveryReport:
@@ -214,7 +220,7 @@ class Publication:
             return report
         from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus  # rarely needed
 
-        stored = _read_stored(path, self._folder)
+        stored = _read_stored(path, self._stream_folder)
         if stored is None or (stored.query_id, stored.batch_id) != (
             report.query_id,
             report.batch_id,
@@ -230,7 +236,7 @@ class Publication:
         )
 
     @property
-    def _folder(self) -> str | None:
+    def _stream_folder(self) -> str | None:
         """The folder of a stream's reports; the report of a micro-batch can be in a subfolder."""
         path = self.config.report_path
         return None if path is None or self.batch_id is None else stream_reports_folder(path)
@@ -250,7 +256,7 @@ class Publication:
             return self.path
         if not query_id:
             path = micro_batch_path(configured_path, self.batch_id)
-            stored = _read_stored(path, self._folder)
+            stored = _read_stored(path, self._stream_folder)
             is_taken = stored is not None and stored.query_id
             own = path_within(configured_path, _UNKNOWN_QUERY) if is_taken else configured_path
             return micro_batch_path(own, self.batch_id)
@@ -260,7 +266,7 @@ class Publication:
         return micro_batch_path(own, self.batch_id)
 
 
-def _lines(outcome: str, report: DeliveryReport, summary: SummaryMode) -> str:
+def _log_text(outcome: str, report: DeliveryReport, summary: SummaryMode) -> str:
     """Return the text to log about a write; empty if nothing is logged."""
     if summary is SummaryMode.LINE:
         return f"{outcome}: {summary_line(report)}"
@@ -301,7 +307,7 @@ def _store_for_session(report: DeliveryReport) -> None:
         folder.store(report)
 
 
-def _attempt(trouble: str, step: Callable[[], None]) -> None:
+def _try_step(trouble: str, step: Callable[[], None]) -> None:
     """Run a step that follows delivery, and log any exception."""
     try:
         step()

@@ -78,15 +78,15 @@ class ReportFolder:
 
     def is_checked(self, path: str) -> bool:
         """Return True if a process of the application has found this folder to be writable."""
-        return self._mark(path).exists()
+        return self._writable_mark(path).exists()
 
     def set_checked(self, path: str) -> None:
         """Record that this folder is writable."""
         with suppress(OSError):  # For example, Spark is deleting the folder.
             self.application.mkdir(parents=True, exist_ok=True)
-            self._mark(path).touch()
+            self._writable_mark(path).touch()
 
-    def _mark(self, path: str) -> Path:
+    def _writable_mark(self, path: str) -> Path:
         return self.application / f"{digest(path)}.writable"
 
 

@@ -118,7 +118,7 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
     """
     try:
         for own in (path, path_within(path, stream.folder)):
-            owner = _owner(owners / f"{digest(_without_slash(own))}.stream", stream)
+            owner = _claim_for(owners / f"{digest(_without_slash(own))}.stream", stream)
             if not stream.differs_from(owner):
                 return own
     except (OSError, ValueError):  # For example, Spark is deleting the folder.
@@ -149,7 +149,7 @@ def warn_of_own_path(path: str, own: str, owners: Path) -> None:
     )
 
 
-def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
+def _claim_for(file: Path, stream: StreamIdentity) -> StreamIdentity:
     """Return the stream that the file records; if there is no file, record `stream`."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -157,14 +157,14 @@ def _owner(file: Path, stream: StreamIdentity) -> StreamIdentity:
         new.write_text(json.dumps(astuple(stream)), encoding="utf-8")
         try:
             with suppress(FileExistsError):  # Another stream created the file in the meantime.
-                _create(file, new)
+                _create_copy(file, new)
         finally:
             new.unlink()
     query_name, checkpoint = json.loads(file.read_text(encoding="utf-8"))
     return StreamIdentity(query_name, checkpoint)
 
 
-def _create(file: Path, content: Path) -> None:
+def _create_copy(file: Path, content: Path) -> None:
     """Create a file with the content of another one; raise FileExistsError if it exists."""
     try:
         os.link(content, file)

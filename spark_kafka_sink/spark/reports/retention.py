@@ -42,17 +42,17 @@ def delete_old_reports(
     """
     newest = (report.batch_id or 0) - KEPT
     for batch in range(newest, max(newest - _AT_ONCE, -1), -1):
-        status = _status(path_of(batch), report.query_id)
+        status = _status_of_query(path_of(batch), report.query_id)
         if status is None:
             break
         if status != WriteStatus.FAILED:
             delete_file(str(path_of(batch)), folders)
     oldest = (report.batch_id or 0) - FAILED_KEPT
-    if oldest >= 0 and _status(path_of(oldest), report.query_id) is not None:
+    if oldest >= 0 and _status_of_query(path_of(oldest), report.query_id) is not None:
         delete_file(str(path_of(oldest)), folders)
 
 
-def _status(path: str | None, query_id: str) -> str | None:
+def _status_of_query(path: str | None, query_id: str) -> str | None:
     """Return the status in a report, or None if there is no report of this query."""
     try:
         stored = json.loads(read_report(path)) if path is not None else {}

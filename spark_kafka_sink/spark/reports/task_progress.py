@@ -144,7 +144,9 @@ class ProgressSender:
 
     def __enter__(self) -> Self:
         if self._address is not None:
-            self._thread = Thread(target=self._run, name="kafkaprod-progress", daemon=True)
+            self._thread = Thread(
+                target=self._send_periodically, name="kafkaprod-progress", daemon=True
+            )
             self._thread.start()
         return self
 
@@ -158,14 +160,14 @@ class ProgressSender:
 
         After the last batch, the task waits for the flush.
         """
-        return batches if self._address is None else self._watched(batches)
+        return batches if self._address is None else self._count_rows(batches)
 
     def attach(self, session: ProducerSession) -> ProducerSession:
         """Set the session that the task uses from now on."""
         self._session = session
         return session
 
-    def _watched(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _count_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             self._waits_for_spark = False
             self._rows += batch.num_rows
@@ -174,7 +176,7 @@ class ProgressSender:
         self._waits_for_spark = False
         self._flushing = True
 
-    def _run(self) -> None:
+    def _send_periodically(self) -> None:
         address = self._address
         if address is None:
             return
@@ -187,9 +189,9 @@ class ProgressSender:
                 ended = self._end.wait(address.interval_s)
                 # The buffer is full, the listener is unreachable, or it has stopped.
                 with suppress(OSError):
-                    sender.send(self._progress(done=ended).encode(address.token))
+                    sender.send(self._current_progress(done=ended).encode(address.token))
 
-    def _progress(self, *, done: bool) -> TaskProgress:
+    def _current_progress(self, *, done: bool) -> TaskProgress:
         session = self._session
         progress = None if session is None else session.progress()
         counts = ProgressCounts() if progress is None else progress.counts

@@ -121,7 +121,7 @@ class WriteOrigin:
             started_s = planned.started_s if started_at == planned.at else 0.0
         if started_s:
             return max(0, round((time.monotonic() - started_s) * 1000))
-        return max(0, _milliseconds(started_at, written_at))
+        return max(0, _elapsed_ms(started_at, written_at))
 
 
 def batch_number(text: str | None) -> int | None:
@@ -139,7 +139,7 @@ def _starting_now(origin: _Origin) -> _Origin:
     )
 
 
-def _milliseconds(start: str, end: str) -> int:
+def _elapsed_ms(start: str, end: str) -> int:
     """Return the milliseconds from `start` to `end`."""
     passed = datetime.fromisoformat(end) - datetime.fromisoformat(start)
     return round(passed.total_seconds() * 1000)

@@ -122,7 +122,7 @@ class ProgressListener:
         self._lock = Lock()
         self._sum = ProgressSum()
         """Guarded by the lock."""
-        self._thread = Thread(target=self._run, name="kafkaprod-progress", daemon=True)
+        self._thread = Thread(target=self._listen, name="kafkaprod-progress", daemon=True)
         self._thread.start()
 
     @property
@@ -137,17 +137,17 @@ class ProgressListener:
         self._thread.join()
         self._socket.close()
 
-    def _run(self) -> None:
+    def _listen(self) -> None:
         due = time.monotonic() + self.address.interval_s
         received = False
         while not self._end.is_set():
-            received = self._receive() or received
+            received = self._receive_datagram() or received
             now = time.monotonic()
             if now >= due and received:
                 due = now + self.address.interval_s
                 self._show_progress()
         self._socket.setblocking(False)
-        while self._receive():
+        while self._receive_datagram():
             received = True
         if received:
             self._show_progress(at_end=True)
@@ -163,7 +163,7 @@ class ProgressListener:
             self._show(latest)
         self._shown = counts
 
-    def _receive(self) -> bool:
+    def _receive_datagram(self) -> bool:
         """Receive a datagram; return True if it came from a task."""
         with suppress(TimeoutError, BlockingIOError):
             datagram = self._socket.recv(_DATAGRAM)
@@ -320,12 +320,12 @@ class ProgressSum:
             seconds=now - self._since,
             running=len(running),
             ended=len(tasks) - len(running),
-            rate=self._rate(now, sum(task.records for task in tasks)),
+            rate=self._records_per_second(now, sum(task.records for task in tasks)),
             waits_for=Counter(task.waits_for for task in running),
             **counts,
         )
 
-    def _rate(self, now: float, records: int) -> float:
+    def _records_per_second(self, now: float, records: int) -> float:
         history = self._history
         while len(history) > 1 and history[1][0] <= now - _WINDOW_S:
             history.popleft()

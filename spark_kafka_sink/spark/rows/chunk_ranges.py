@@ -36,17 +36,19 @@ def chunk_ranges(batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[tupl
         decoded = sum(int(end[stop] - end[start]) for end in ends)
         return plain.slice(start, stop - start).nbytes + decoded
 
-    yield from _halve(size, 0, batch.num_rows)
+    yield from _halve_range(size, 0, batch.num_rows)
 
 
-def _halve(size: Callable[[int, int], int], start: int, stop: int) -> Iterator[tuple[int, int]]:
+def _halve_range(
+    size: Callable[[int, int], int], start: int, stop: int
+) -> Iterator[tuple[int, int]]:
     rows = stop - start
     if rows <= 1 or (rows <= MAX_CHUNK_ROWS and size(start, stop) <= MAX_CHUNK_BYTES):
         yield start, stop
         return
     half = start + rows // 2
-    yield from _halve(size, start, half)
-    yield from _halve(size, half, stop)
+    yield from _halve_range(size, start, half)
+    yield from _halve_range(size, half, stop)
 
 
 def _decoded_ends(column: pa.DictionaryArray[Any, Any]) -> NDArray[np.int64]:

@@ -49,13 +49,13 @@ class ExpectedRows:
         """
         roles = ColumnRoles.of(frame.schema, config)
         specs = draft_specs(roles, frame.schema, config)
-        nullable = cast("types.StructType", _nullable(frame.schema))
+        nullable = cast("types.StructType", _as_nullable(frame.schema))
         # PyArrow cannot convert null structs whose fields are not nullable.
         schema = arrow_schema(nullable)
         table = _to_arrow(frame.to(nullable))
         batches = [] if table is None else table.cast(schema).combine_chunks().to_batches()
         batch = next(iter(batches), pa.RecordBatch.from_pylist([], schema))
-        columns = {part: _decoded(spec, batch, part) for part, spec in specs.items()}
+        columns = {part: _decode_part(spec, batch, part) for part, spec in specs.items()}
         for name in ("key", "value", "topic", "headers"):
             index = getattr(roles, name)
             if index is not None:
@@ -78,20 +78,23 @@ class ExpectedRows:
         )
 
 
-def _nullable(data_type: types.DataType) -> types.DataType:
+def _as_nullable(data_type: types.DataType) -> types.DataType:
     """Return the type with nullable fields, items and values at any depth."""
     if isinstance(data_type, types.StructType):
         return types.StructType(
-            [types.StructField(field.name, _nullable(field.dataType)) for field in data_type.fields]
+            [
+                types.StructField(field.name, _as_nullable(field.dataType))
+                for field in data_type.fields
+            ]
         )
     if isinstance(data_type, types.ArrayType):
-        return types.ArrayType(_nullable(data_type.elementType))
+        return types.ArrayType(_as_nullable(data_type.elementType))
     if isinstance(data_type, types.MapType):
-        return types.MapType(_nullable(data_type.keyType), _nullable(data_type.valueType))
+        return types.MapType(_as_nullable(data_type.keyType), _as_nullable(data_type.valueType))
     return data_type
 
 
-def _decoded(spec: EncoderSpec, batch: pa.RecordBatch, part: str) -> list[Any]:
+def _decode_part(spec: EncoderSpec, batch: pa.RecordBatch, part: str) -> list[Any]:
     structs = encoded_structs(batch, spec)
     errors = EncodingErrors(len(structs))
     encoded = compile_encoder(spec, structs.type).encode(structs, errors)

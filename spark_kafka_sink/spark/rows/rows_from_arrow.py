@@ -67,7 +67,7 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
         )
     text = _as_text(keys)
     if text is None:
-        text, wrong = _repaired(keys)
+        text, wrong = _replace_invalid_utf8(keys)
         checks.reject(
             _rows_with(column, wrong),
             RowError.INVALID_HEADER_KEY,
@@ -75,7 +75,7 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
             "header keys are text; put other bytes into the header's value",
         )
     values = read_bytes(pc.struct_field(entries, 1))
-    lists = _lists(column, pa.StructArray.from_arrays([text, values], names=["key", "value"]))
+    lists = _as_lists(column, pa.StructArray.from_arrays([text, values], names=["key", "value"]))
     return lists if null is None else without_null_keys(lists)
 
 
@@ -93,7 +93,7 @@ def _as_text(keys: pa.BinaryArray) -> pa.BinaryArray | None:
     return keys
 
 
-def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
+def _replace_invalid_utf8(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
     """Replace invalid UTF-8 with U+FFFD, as Java's decoder does.
 
     Return the keys, and which of them changed.
@@ -108,7 +108,7 @@ def _repaired(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Array[Any]]:
     return repaired, wrong.take(encoded.indices).fill_null(False)
 
 
-def _lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[Any]:
+def _as_lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[Any]:
     """Return lists of these entries, with the list lengths of `column`; null lists stay null."""
     lengths = np.asarray(pc.list_value_length(column).fill_null(0))
     offsets = np.zeros(len(column) + 1, np.int32)
@@ -167,7 +167,7 @@ def read_topics(
         "filter such rows out, or set the option topic, which replaces the column `topic`",
     )
     raw = cast("list[bytes]", encoded.dictionary.to_pylist())
-    names = [_name(raw_name) for raw_name in raw]
+    names = [_topic_name(raw_name) for raw_name in raw]
     wrong = [index for index, name in enumerate(names) if name is None]
     if wrong:
         shown = raw[wrong[0]].decode(errors="backslashreplace")[:MAX_VALUE_CHARS]
@@ -182,7 +182,7 @@ def read_topics(
     return topics, None if len(topics) <= 1 else np.maximum(numbers, 0)
 
 
-def _name(raw: bytes) -> str | None:
+def _topic_name(raw: bytes) -> str | None:
     """Return the topic name, or None if it is not valid."""
     name = raw.decode(errors="replace")
     return name if is_topic_name(name) else None
@@ -230,20 +230,20 @@ def gather_batches(
         is_slow = clock() - requested_at > _SLOW_AFTER_S
         batch_bytes = batch.nbytes
         if gathered and size + batch_bytes > MAX_GATHERED_BYTES:
-            yield _concatenate(gathered)
+            yield _concatenate_batches(gathered)
             gathered, rows, size = [], 0, 0
         gathered.append(batch)
         rows, size = rows + batch.num_rows, size + batch_bytes
         # The next batch may be just as large or slow.
         if is_slow or rows >= min_rows() or size + batch_bytes > MAX_GATHERED_BYTES:
-            yield _concatenate(gathered)
+            yield _concatenate_batches(gathered)
             gathered, rows, size = [], 0, 0
         requested_at = clock()
     if gathered:
-        yield _concatenate(gathered)
+        yield _concatenate_batches(gathered)
 
 
-def _concatenate(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _concatenate_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     # Concatenating empty batches returns no batch.
@@ -275,15 +275,15 @@ def read_rows(
     """
 
     def name(row: int) -> str:
-        key = _key(batch.slice(row, 1), roles)  # as bytes, which need not be UTF-8
+        key = _read_key(batch.slice(row, 1), roles)  # as bytes, which need not be UTF-8
         shown_key = None if key is None else key[0].as_py()
         return row_name(first.row + row, first.spark_partition, shown_key)
 
     checks = RowChecks(batch.num_rows, roles.is_tolerant, name)
-    topics, topic_indexes = _topics(batch, roles, checks)
-    entries = _column(batch, roles.headers)
+    topics, topic_indexes = _read_topics(batch, roles, checks)
+    entries = _column_at(batch, roles.headers)
     lists = None if entries is None else read_headers(entries, checks)
-    data = _serialize(batch, roles, checks, clock)
+    data = _serialize_parts(batch, roles, checks, clock)
     headers = None if lists is None else encode_headers(lists)
     if data is not None and data.headers:
         headers, lists = data.add_headers(lists, keep=roles.is_tolerant)
@@ -292,13 +292,13 @@ def read_rows(
             value=read_bytes(batch.column(cast("int", roles.value)))
             if data is None or data.value is None
             else data.value,
-            key=_key(batch, roles) if data is None or data.key is None else data.key,
+            key=_read_key(batch, roles) if data is None or data.key is None else data.key,
             headers=headers,
-            timestamps=_timestamps(batch, roles, checks, clock),
+            timestamps=_read_timestamps(batch, roles, checks, clock),
         ),
         topics=topics,
         topic_indexes=topic_indexes,
-        partition=_column(batch, roles.partition),
+        partition=_column_at(batch, roles.partition),
         first_row=first.row,
         spark_partition=first.spark_partition,
         errors=checks.errors,
@@ -309,7 +309,7 @@ def read_rows(
     )
 
 
-def _serialize(
+def _serialize_parts(
     batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks, clock: Clock
 ) -> Serialized | None:
     """Return the serialized keys and values, or None if neither is serialized."""
@@ -317,11 +317,11 @@ def _serialize(
         return None
     from spark_kafka_sink.spark.rows.serialization import serialize  # needed only for formats
 
-    zone = _zone(batch.schema) or system_zone()
+    zone = _session_zone(batch.schema) or system_zone()
     return serialize(batch, roles, checks, zone=zone, clock=clock)
 
 
-def _topics(
+def _read_topics(
     batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks
 ) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
     if roles.topic is None:
@@ -338,36 +338,36 @@ def _topic_names(
     return read_bytes(batch.column(roles.topic))
 
 
-def _column(batch: pa.RecordBatch, index: int | None) -> Any:
+def _column_at(batch: pa.RecordBatch, index: int | None) -> Any:
     """Return a column, or None if it is missing."""
     return None if index is None else batch.column(index)
 
 
-def _key(batch: pa.RecordBatch, roles: ColumnRoles) -> pa.BinaryArray | None:
+def _read_key(batch: pa.RecordBatch, roles: ColumnRoles) -> pa.BinaryArray | None:
     """Return the key column, or None if it is missing or contains only nulls."""
-    column = _column(batch, roles.key)
+    column = _column_at(batch, roles.key)
     return None if column is None or column.null_count == len(column) else read_bytes(column)
 
 
-def _timestamps(
+def _read_timestamps(
     batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks, clock: Clock
 ) -> NDArray[np.int64] | None:
     if roles.timestamp is None:
         return None
     column = batch.column(roles.timestamp)
-    zone = _zone(batch.schema) if column.type.tz is None else None
+    zone = _session_zone(batch.schema) if column.type.tz is None else None
     return read_timestamps(column, checks, clock.wall_ms(), zone)
 
 
-def _zone(schema: pa.Schema) -> str | None:
+def _session_zone(schema: pa.Schema) -> str | None:
     """Return the session's time zone, from its settings or from the type of a column."""
-    return local_property(ZONE_SETTING) or next(_zones(schema), None)
+    return local_property(ZONE_SETTING) or next(_zones_of(schema), None)
 
 
-def _zones(type_: Any) -> Iterator[str]:
+def _zones_of(type_: Any) -> Iterator[str]:
     """Yield the time zones of timestamps at any depth of a schema or type."""
     if isinstance(type_, pa.TimestampType) and type_.tz is not None:
         yield type_.tz
     fields = type_ if isinstance(type_, pa.Schema) else map(type_.field, range(type_.num_fields))
     for field in fields:
-        yield from _zones(field.type)
+        yield from _zones_of(field.type)

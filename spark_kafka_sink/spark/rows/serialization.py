@@ -107,7 +107,7 @@ def serialize(
         columns[part] = encoders[part].encode(structs, errors)
         if spec.check is not None:
             spec.check(Cells(structs, errors).without_nulls(), bool(spec.writes_nulls))
-        _report(part, errors, checks, problems)
+        _report_errors(part, errors, checks, problems)
         bad.append((part, structs, errors.rows))
     if problems:
         rows = np.unique(np.concatenate([rows for _, _, rows in bad]))
@@ -117,8 +117,8 @@ def serialize(
         rows=batch.num_rows,
         value=columns.get("value"),
         key=columns.get("key"),
-        headers=_headers(roles),
-        problems=_texts(problems, batch.num_rows) if problems else None,
+        headers=_schema_headers(roles),
+        problems=_problem_texts(problems, batch.num_rows) if problems else None,
         seconds=clock.monotonic() - start,
     )
 
@@ -141,7 +141,9 @@ def _with_settings(spec: EncoderSpec, zone: str, ignores_nulls: str | None) -> E
     return replace(spec, zone=zone, writes_nulls=writes_nulls)
 
 
-def _report(part: str, errors: EncodingErrors, checks: RowChecks, problems: dict[int, str]) -> None:
+def _report_errors(
+    part: str, errors: EncodingErrors, checks: RowChecks, problems: dict[int, str]
+) -> None:
     """Add the rows with errors to the checks, and descriptions of their errors to `problems`."""
     if not errors:
         return
@@ -182,14 +184,14 @@ def _with_json(
     return cast("pa.BinaryArray", pc.replace_with_mask(encoded, pa.array(mask), texts))
 
 
-def _texts(problems: dict[int, str], rows: int) -> pa.StringArray:
+def _problem_texts(problems: dict[int, str], rows: int) -> pa.StringArray:
     numbers = np.fromiter(problems, np.int64, len(problems))
     indexes = np.zeros(rows, np.int32)
     indexes[numbers] = np.arange(1, len(problems) + 1)
     return pa.array([None, *problems.values()], pa.string()).take(indexes)
 
 
-def _headers(roles: ColumnRoles) -> tuple[tuple[str, bytes], ...]:
+def _schema_headers(roles: ColumnRoles) -> tuple[tuple[str, bytes], ...]:
     specs = (roles.key_spec, roles.value_spec)
     return tuple(
         spec.framing.header

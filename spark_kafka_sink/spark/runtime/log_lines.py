@@ -37,7 +37,7 @@ class LastResortHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a log record unless a different handler receives it."""
-        if any(handler is not self for handler in _handlers(record.name)):
+        if any(handler is not self for handler in _handlers_of(record.name)):
             return
         record.log4j = _LOG4J.get(record.levelno, record.levelname)
         is_event = record.levelno < logging.INFO  # kafka.debug logs many lines per second
@@ -65,7 +65,7 @@ def log_success(text: str, *, watched: bool) -> None:
     """
     logger = logging.getLogger(_SUMMARY)
     handlers = [
-        handler for handler in _handlers(_SUMMARY) if not isinstance(handler, LastResortHandler)
+        handler for handler in _handlers_of(_SUMMARY) if not isinstance(handler, LastResortHandler)
     ]
     if handlers or logger.isEnabledFor(logging.INFO):
         logger.info("%s", text)
@@ -77,7 +77,7 @@ def log_success(text: str, *, watched: bool) -> None:
         logger.handle(record)
 
 
-def _handlers(name: str) -> Iterator[logging.Handler]:
+def _handlers_of(name: str) -> Iterator[logging.Handler]:
     """Yield the handlers that receive records of this logger."""
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:

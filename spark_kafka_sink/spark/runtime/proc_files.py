@@ -23,7 +23,7 @@ _INIT: Final = "1"
 
 def stat_field(folder: Path, index: int) -> str:
     """Return the field of `stat` at this index, counted after the name in parentheses."""
-    return _text(folder / "stat").rpartition(")")[2].split()[index]
+    return _read_text(folder / "stat").rpartition(")")[2].split()[index]
 
 
 def ancestors(proc: Path) -> Iterator[Path]:
@@ -44,7 +44,7 @@ def command_lines(proc: Path) -> Iterator[tuple[Path, list[str]]]:
         if process.name == _INIT:
             return
         try:
-            yield process, _text(process / "cmdline").split("\0")
+            yield process, _read_text(process / "cmdline").split("\0")
         except OSError:
             return
 
@@ -80,10 +80,10 @@ def thread_start(thread: Path) -> tuple[int, int] | None:
 def thread_name(thread: Path) -> str:
     """Return a thread's name, of at most 15 characters; empty if it has ended."""
     try:
-        return _text(thread / "comm").strip()
+        return _read_text(thread / "comm").strip()
     except OSError:
         return ""
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     return file.read_text(errors="replace", encoding="utf-8")

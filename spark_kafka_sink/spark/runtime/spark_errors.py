@@ -105,12 +105,12 @@ def error_of(exception: BaseException | None) -> KafkaProdError | None:
     if exception is not None:
         check_argument("error_of(exception)", exception, "an exception", ("__cause__",))
     texts = []
-    for cause in _chain(exception):
+    for cause in _exception_chain(exception):
         if isinstance(cause, KafkaProdError):
             return cause
         texts.append(str(cause))
     parsed = next((error for text in texts if (error := parse_error(text))), None)
-    return parsed or next((error for text in texts if (error := _rejected(text))), None)
+    return parsed or next((error for text in texts if (error := _broker_error(text))), None)
 
 
 def show_errors_briefly(shell: Any) -> None:
@@ -144,7 +144,7 @@ def show_errors_briefly(shell: Any) -> None:
     shell.set_custom_exc((PySparkException, KafkaProdError), show)
 
 
-def _chain(exception: BaseException | None) -> Iterator[BaseException]:
+def _exception_chain(exception: BaseException | None) -> Iterator[BaseException]:
     """Yield an exception and its causes."""
     seen: set[int] = set()
     while exception is not None and id(exception) not in seen:
@@ -153,7 +153,7 @@ def _chain(exception: BaseException | None) -> Iterator[BaseException]:
         exception = exception.__cause__ or exception.__context__
 
 
-def _rejected(text: str) -> KafkaProdError | None:
+def _broker_error(text: str) -> KafkaProdError | None:
     if _NOT_FOUND.search(text):
         return _not_found()
     if _NO_MODULE.search(text):
@@ -235,18 +235,18 @@ def parse_error(text: str) -> KafkaProdError | None:
     body = text[last.end() :]
     end = _END.search(body)
     kind = getattr(errors, last[1], KafkaProdError)
-    return _rebuilt(kind, (body[: end.start()] if end else body).rstrip())
+    return _rebuild_error(kind, (body[: end.start()] if end else body).rstrip())
 
 
-def _rebuilt(kind: type[KafkaProdError], text: str) -> KafkaProdError:
+def _rebuild_error(kind: type[KafkaProdError], text: str) -> KafkaProdError:
     torn = issubclass(kind, TornTransactionError)
     head, _, details = text.partition("\n" if torn else _SUMMARY)
     lines = [line.strip() for line in details.split("\n")]
     statuses = [status for line in lines if (status := PartitionStatus.parse(line))]
-    message, fields_text, hint = _parts(head)
+    message, fields_text, hint = _split_first_line(head)
     state = {
         **dict.fromkeys(FIELDS),
-        **_fields(fields_text),
+        **_parse_fields(fields_text),
         "hint": hint,
         "statuses": tuple(statuses),
     }
@@ -255,7 +255,7 @@ def _rebuilt(kind: type[KafkaProdError], text: str) -> KafkaProdError:
     return kind.rebuild(message, state)
 
 
-def _parts(head: str) -> tuple[str, str, str | None]:
+def _split_first_line(head: str) -> tuple[str, str, str | None]:
     """Split the first line into message, location and hint."""
     match = _PLACE.search(head)
     if match is not None:
@@ -264,7 +264,7 @@ def _parts(head: str) -> tuple[str, str, str | None]:
     return message, "", hint or None
 
 
-def _fields(fields_text: str) -> dict[str, str | int]:
+def _parse_fields(fields_text: str) -> dict[str, str | int]:
     _, *parts = _FIELD.split(fields_text)
     names = [_FIELD_NAMES[text] for text in parts[::2]]
     fields: dict[str, str | int] = dict(zip(names, parts[1::2], strict=True))

@@ -78,7 +78,7 @@ def arrow_batch_limits(columns: int) -> tuple[tuple[str, str], ...]:
     if TaskContext.get() is None:
         return ()
     sizes = {
-        name: _number(internals.local_property(name), default)
+        name: _parse_byte_size(internals.local_property(name), default)
         for name, default in _DEFAULTS.items()
     }
     if sizes[ARROW_RECORDS] <= 0:
@@ -87,7 +87,7 @@ def arrow_batch_limits(columns: int) -> tuple[tuple[str, str], ...]:
     return tuple((name, str(number)) for name, number in sorted(numbers.items()))
 
 
-def _number(text: str | None, default: int) -> int:
+def _parse_byte_size(text: str | None, default: int) -> int:
     """Parse bytes as Spark does (``JavaUtils.byteStringAsBytes``), or a plain number."""
     if text is None:
         return default

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types
 
 from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.text import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +109,7 @@ class ColumnRoles:
         """
         _reject_duplicates(schema)
         _reject_month_intervals(schema)
-        selected = _selected(schema, config)
+        selected = _select_columns(schema, config)
         # A topic column that the option overrides may have any type.
         unused = {"key", "value", "timestamp"} | ({"topic"} if config.topic is not None else set())
         if selected is not None:
@@ -121,12 +122,14 @@ class ColumnRoles:
                 or "Set .option('topic', ...), or add a column `topic`.",
             )
         return cls(
-            value=_require(schema, "value") if selected is None else _raw_column(selected.value),
+            value=_required_index(schema, "value")
+            if selected is None
+            else _raw_column(selected.value),
             key=_index_of(schema, "key") if selected is None else _raw_column(selected.key),
             topic=indexes.get("topic"),
             partition=indexes.get("partition"),
             headers=indexes.get("headers"),
-            timestamp=_require(schema, "timestamp") if config.use_timestamp_column else None,
+            timestamp=_required_index(schema, "timestamp") if config.use_timestamp_column else None,
             fixed_topic=config.topic,
             is_tolerant=config.dead_letters.is_tolerant,
             value_spec=None if selected is None else _encoder_spec(selected.value, config),
@@ -138,9 +141,9 @@ def _reject_month_intervals(schema: types.StructType) -> None:
     """Reject columns that PyArrow cannot read: the tasks fail, even if they are not written."""
     for field in schema.fields:
         if _has_month_interval(field.dataType):
+            type_name = _shorten_type(field.dataType.simpleString())
             raise ColumnError(
-                f"column `{field.name}` has type {_short(field.dataType.simpleString())}, which "
-                "PyArrow cannot read",
+                f"column `{field.name}` has type {type_name}, which PyArrow cannot read",
                 hint=f"Drop it, or cast it to STRING: .drop('{field.name}').",
             )
 
@@ -155,7 +158,7 @@ def _has_month_interval(data_type: types.DataType) -> bool:
     return isinstance(data_type, types.YearMonthIntervalType)
 
 
-def _selected(schema: types.StructType, config: SinkConfig) -> Selections | None:
+def _select_columns(schema: types.StructType, config: SinkConfig) -> Selections | None:
     """Return the columns that the format options select, or None without such options."""
     if config.formats is None:
         return None
@@ -184,13 +187,13 @@ def _encoder_spec(selection: Selection | None, config: SinkConfig) -> EncoderSpe
     )
 
 
-def _require(schema: types.StructType, name: str) -> int:
+def _required_index(schema: types.StructType, name: str) -> int:
     """Check a column's type and return its index; raise an error if the column is missing."""
     index = _index_of(schema, name)
     if index is None:
         problem, hint = _MISSING[name]
         raise ColumnError(
-            f"{problem} the DataFrame has no column `{name}`, only {_names(schema)}",
+            f"{problem} the DataFrame has no column `{name}`, only {_listed_names(schema)}",
             hint=_rename_hint(schema, name) or hint,
         )
     return index
@@ -215,7 +218,7 @@ def _index_of(schema: types.StructType, name: str) -> int | None:
     fits = _is_headers(data_type) if name == "headers" else isinstance(data_type, kinds)
     if not fits:
         raise ColumnError(
-            f"{name} attribute unsupported type {_short(data_type.simpleString())}: "
+            f"{name} attribute unsupported type {_shorten_type(data_type.simpleString())}: "
             f"column `{name}` must be {allowed}",
             hint=_hint_for_type(name, data_type, allowed),
         )
@@ -295,12 +298,10 @@ def _is_headers(data_type: types.DataType) -> bool:
     return [(field.name, type(field.dataType)) for field in fields] == _HEADER
 
 
-def _names(schema: types.StructType) -> str:
-    shown = ", ".join(f"`{name}`" for name in schema.names[:_MAX_LISTED_NAMES])
-    others = len(schema.names) - _MAX_LISTED_NAMES
-    return f"{shown} and {others} more" if others > 0 else shown or "no columns"
+def _listed_names(schema: types.StructType) -> str:
+    return listed([f"`{name}`" for name in schema.names], _MAX_LISTED_NAMES) or "no columns"
 
 
-def _short(type_name: str) -> str:
+def _shorten_type(type_name: str) -> str:
     """Shorten the name of a type, because the name of a large struct is very long."""
     return type_name if len(type_name) <= _TYPE_LENGTH else f"{type_name[:_TYPE_LENGTH]}..."

@@ -69,12 +69,12 @@ def select(schema: types.StructType, formats: FormatsConfig) -> Selections:
             meaning.
     """
     # The value comes first: if `key` could also be a field, the error for the value says so.
-    value = _value(schema, formats)
-    key = _key(schema, formats)
+    value = _select_value(schema, formats)
+    key = _select_key(schema, formats)
     return Selections(value, key, frozenset(formats.key.fields + formats.value.fields))
 
 
-def _key(schema: types.StructType, formats: FormatsConfig) -> Selection | None:
+def _select_key(schema: types.StructType, formats: FormatsConfig) -> Selection | None:
     part = formats.key
     if part.fields:
         return _of_fields(schema, part, part.fields)
@@ -87,10 +87,10 @@ def _key(schema: types.StructType, formats: FormatsConfig) -> Selection | None:
                 hint="Set key.fields to the columns of the key.",
             )
         return None
-    return _column(schema, formats, part)
+    return _select_column(schema, formats, part)
 
 
-def _value(schema: types.StructType, formats: FormatsConfig) -> Selection:
+def _select_value(schema: types.StructType, formats: FormatsConfig) -> Selection:
     part = formats.value
     except_key = formats.fields_include is FieldsInclude.EXCEPT_KEY
     if "value" in schema.names and "value" not in part.fields:
@@ -100,7 +100,7 @@ def _value(schema: types.StructType, formats: FormatsConfig) -> Selection:
                 f"the column `value` and option {option} both define the value",
                 hint=f"Drop or rename the column, list it in value.fields, or remove {option}.",
             )
-        return _column(schema, formats, part)
+        return _select_column(schema, formats, part)
     names = part.fields or _all_columns(schema, formats)
     if except_key:
         names = tuple(name for name in names if name not in formats.key.fields)
@@ -139,7 +139,7 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
     return tuple(schema.names)
 
 
-def _column(schema: types.StructType, formats: FormatsConfig, part: PartFormat) -> Selection:
+def _select_column(schema: types.StructType, formats: FormatsConfig, part: PartFormat) -> Selection:
     """Return the column `key` or `value`, after checking that its type fits the format."""
     index = schema.names.index(part.part)
     data_type = schema[part.part].dataType

@@ -87,13 +87,13 @@ def with_schemas(
         SchemaRegistryError: the registry cannot be reached, or rejects the schema.
     """
     if start is None:
-        return _complete(roles, schema, config)
+        return _complete_specs(roles, schema, config)
     # A dry run has no ids; a foreachBatch function can write to several topics.
     key = (start.name, roles, schema.json(), config.formats, config.topic, config.dry_run)
     cached = _CACHED_ROLES.get(key)
     if cached is not None and cached.is_valid_for(start):
         return cached.roles
-    completed = _complete(roles, schema, config)
+    completed = _complete_specs(roles, schema, config)
     if start.latest is not None:
         with _lock:
             _CACHED_ROLES.pop(key, None)
@@ -116,23 +116,25 @@ def draft_specs(
     with _SpecBuilder(schema, config) as builder:
         return {
             part.part: replace(builder.draft(spec, part).spec, framing=Framing())
-            for spec, part in _parts(roles, config)
+            for spec, part in _parts_of(roles, config)
             if spec is not None
         }
 
 
-def _parts(
+def _parts_of(
     roles: ColumnRoles, config: SinkConfig
 ) -> tuple[tuple[EncoderSpec | None, PartFormat], ...]:
     formats = cast("FormatsConfig", config.formats)
     return (roles.key_spec, formats.key), (roles.value_spec, formats.value)
 
 
-def _complete(roles: ColumnRoles, schema: types.StructType, config: SinkConfig) -> ColumnRoles:
+def _complete_specs(
+    roles: ColumnRoles, schema: types.StructType, config: SinkConfig
+) -> ColumnRoles:
     with _SpecBuilder(schema, config) as builder:
         drafts = [
             None if spec is None else builder.with_field_numbers(builder.draft(spec, part))
-            for spec, part in _parts(roles, config)
+            for spec, part in _parts_of(roles, config)
         ]
         builder.check([draft for draft in drafts if draft is not None])
         key, value = (None if draft is None else builder.finish(draft) for draft in drafts)
@@ -172,7 +174,7 @@ class _SpecBuilder:
 
     def draft(self, spec: EncoderSpec, part: PartFormat) -> _Draft:
         """Return the spec with a schema that fits the columns, without registering it."""
-        type_ = self._type(spec, part)
+        type_ = self._struct_type(spec, part)
         if part.format is Format.JSON:
             draft = _Draft(spec, part)
         elif part.format.has_registry:
@@ -199,12 +201,12 @@ class _SpecBuilder:
         if candidate is None or part.format.payload is not Format.PROTOBUF or part.has_schema:
             return draft
         # `mock://` has only the versions of this process, and accepts any schema.
-        if self._registry_config.is_mock or self._connected.contains(draft.subject, candidate):
+        if self._registry_config.is_mock or self._connect.contains(draft.subject, candidate):
             return draft
         from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive  # for this format
 
-        versions = self._connected.protobuf_versions(draft.subject)
-        type_ = self._type(draft.spec, part)
+        versions = self._connect.protobuf_versions(draft.subject)
+        type_ = self._struct_type(draft.spec, part)
         text = derive(type_, part.record_name, part.record_namespace, versions).text
         spec = replace(draft.spec, schema=text)
         return replace(draft, spec=spec, candidate=replace(candidate, text=text))
@@ -220,7 +222,7 @@ class _SpecBuilder:
             return
         if len(pending) > 1 or self._config.dry_run:
             for unfinished in pending:
-                self._connected.check_compatibility(
+                self._connect.check_compatibility(
                     unfinished.subject, cast("CandidateSchema", unfinished.candidate)
                 )
 
@@ -229,10 +231,10 @@ class _SpecBuilder:
         auto = draft.candidate is not None and self._registry_config.auto_register
         if draft.candidate is None or (auto and self._config.dry_run):
             return draft.spec
-        put = self._connected.register if auto else self._connected.lookup
+        put = self._connect.register if auto else self._connect.lookup
         return self._with_schema_id(draft.spec, draft.part, put(draft.subject, draft.candidate))
 
-    def _type(self, spec: EncoderSpec, part: PartFormat) -> pa.StructType:
+    def _struct_type(self, spec: EncoderSpec, part: PartFormat) -> pa.StructType:
         """Return the Arrow type of the structs that are serialized."""
         if spec.column is not None:
             type_ = arrow_type(self._schema.fields[spec.column].dataType, part.part)
@@ -248,7 +250,7 @@ class _SpecBuilder:
         config, topic = self._registry_config, self._config.topic
         if config.chooses_version:
             subject = subject_of(config, part, topic, None)
-            existing = self._connected.fetch_selected_schema(subject, part.format)
+            existing = self._connect.fetch_selected_schema(subject, part.format)
             spec = replace(
                 spec,
                 schema=existing.text,
@@ -273,7 +275,7 @@ class _SpecBuilder:
         return replace(
             spec,
             schema=registered.text,
-            framing=_framing(registered, part, self._registry_config, spec.message),
+            framing=_framing_of(registered, part, self._registry_config, spec.message),
             schema_id=registered.id,
         )
 
@@ -282,7 +284,7 @@ class _SpecBuilder:
         return cast("RegistryConfig", cast("FormatsConfig", self._config.formats).registry)
 
     @property
-    def _connected(self) -> Registry:
+    def _connect(self) -> Registry:
         if self._registry is None:
             from spark_kafka_sink.formats.registry.registry import Registry
 
@@ -290,7 +292,7 @@ class _SpecBuilder:
         return self._registry
 
 
-def _framing(
+def _framing_of(
     registered: RegisteredSchema, part: PartFormat, config: RegistryConfig, message: str | None
 ) -> Framing:
     indexes = b""

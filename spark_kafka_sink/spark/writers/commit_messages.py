@@ -68,11 +68,11 @@ def finished_report(
 ) -> DeliveryReport:
     """Return the merged report of a failed write's finished tasks."""
     known = [message for message in messages if isinstance(message, CommitMessage)]
-    report = _merged([message.report for message in known], tasks)
+    report = _merge_reports([message.report for message in known], tasks)
     return replace(report, startup_ms=max((message.startup_ms for message in known), default=0))
 
 
-def _merged(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:
+def _merge_reports(reports: list[AnyReport], tasks: ReportTasks) -> DeliveryReport:
     """Merge all reports. Never raises, because the reported rows are in Kafka.
 
     Executors with a different version of this package may send reports that cannot be merged.

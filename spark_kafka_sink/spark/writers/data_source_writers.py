@@ -52,12 +52,12 @@ class KafkaProdWriter(DataSourceArrowWriter):
     @without_traceback()
     def commit(self, messages: Messages) -> None:
         """Commit the write after all tasks have finished, and publish its report."""
-        self.completion.commit(_deliveries(messages))
+        self.completion.commit(_unwrap_messages(messages))
 
     @without_traceback()
     def abort(self, messages: Messages) -> None:
         """Abort a failed write, and publish the deliveries of finished tasks."""
-        self.completion.abort(_deliveries(messages))
+        self.completion.abort(_unwrap_messages(messages))
 
 
 class KafkaProdStreamWriter(StreamArrowWriter):
@@ -81,15 +81,15 @@ class KafkaProdStreamWriter(StreamArrowWriter):
     @without_traceback()
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         """Commit a micro-batch after all tasks have finished, and publish its report."""
-        self.completion.commit(_deliveries(messages), batchId)
+        self.completion.commit(_unwrap_messages(messages), batchId)
 
     @without_traceback()
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         """Abort a failed micro-batch, which Spark will run again, and publish its report."""
-        self.completion.abort(_deliveries(messages), batchId)
+        self.completion.abort(_unwrap_messages(messages), batchId)
 
 
-def _deliveries(messages: Messages) -> list[object]:
+def _unwrap_messages(messages: Messages) -> list[object]:
     """Return the commit messages without Spark's class; other objects stay as they are."""
     return [
         message.delivery if isinstance(message, SparkCommitMessage) else message

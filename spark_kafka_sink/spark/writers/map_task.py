@@ -75,7 +75,7 @@ def run_task(
         raise error.with_traceback(None) from None
     if finished is not None:
         finished.add({write_id: [message]})
-    yield _row(message)
+    yield _message_row(message)
 
 
 def run_task_without_rows(
@@ -99,8 +99,8 @@ def load_task_modules(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     for _ in batches:
         pass
     load(TASK)
-    yield _row(b"")
+    yield _message_row(b"")
 
 
-def _row(message: bytes) -> pa.RecordBatch:
+def _message_row(message: bytes) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], ["message"])

@@ -127,7 +127,7 @@ class TaskWriter:
             finish(session)
         except BaseException:
             if session is not None:
-                _discard(session, in_transaction=transaction is not None)
+                _discard_session(session, in_transaction=transaction is not None)
             raise
         if session is None:
             return report, ()
@@ -212,7 +212,7 @@ def _loaded_ms() -> int:
     return startup_ms()
 
 
-def _discard(session: ProducerSession, *, in_transaction: bool) -> None:
+def _discard_session(session: ProducerSession, *, in_transaction: bool) -> None:
     """Abort the transaction of a failed task, and discard the session."""
     from spark_kafka_sink.producer.session_pool import discard_session
 

@@ -131,7 +131,7 @@ def test_warning_names_the_option_once_and_no_secret(caplog: pytest.LogCaptureFi
 def test_write_does_not_warn_because_its_options_are_in_no_plan(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    sql_options._warn.cache_clear()
+    sql_options._warn_of_secret.cache_clear()
     options = MINIMAL | {"preflight": "off", "kafka.ssl.key.pem": KEY}
     schema = StructType([StructField("value", StringType())])
     write_plan.plan_batch(options, schema)

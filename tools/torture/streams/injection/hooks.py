@@ -158,7 +158,9 @@ PATCHES: dict[Bug, tuple[Patch, ...]] = {
         Patch(_DECISION_RULES, "next_abort_step", _always_abort),
         Patch(_DECISION_RULES, "never_decided", _abort_all),
     ),
-    Bug.DECIDED_AFTER_END: (Patch(f"{_EXACTLY_ONCE}.steps.commit", "_decide", _end_first),),
+    Bug.DECIDED_AFTER_END: (
+        Patch(f"{_EXACTLY_ONCE}.steps.commit", "_append_and_commit", _end_first),
+    ),
     Bug.ATTEMPT_LEFT_OUT: (
         Patch(f"{_EXACTLY_ONCE}.transactional_id", "TaskTransactionalId.__str__", _no_attempt),
     ),
