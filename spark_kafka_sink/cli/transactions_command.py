@@ -20,7 +20,7 @@ from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
 from spark_kafka_sink.exactly_once.open_transactions import (
     BlockedPartition,
     DecisionStatus,
-    OpenTransactionView,
+    OpenTransaction,
     TransactionOverview,
 )
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
@@ -104,7 +104,7 @@ def records_table(records: Mapping[str, DecisionRecord]) -> Table:
     return make_table(f"Decision log: {plural(len(records), 'scope')}", columns, rows)
 
 
-def transaction_table(view: OpenTransactionView, now_ms: int) -> Table:
+def transaction_table(view: OpenTransaction, now_ms: int) -> Table:
     """Return the table with the details of one open transaction."""
     table = Table(title=view.transactional_id, show_header=False)
     description = view.description
@@ -159,7 +159,7 @@ def _status_text(record: DecisionRecord) -> str:
     return "decided" if isinstance(record.state, Decided) else "done"
 
 
-def _age_ms(view: OpenTransactionView, now_ms: int) -> int | None:
+def _age_ms(view: OpenTransaction, now_ms: int) -> int | None:
     started_ms = view.description.started_ms
     return None if started_ms is None else max(0, now_ms - started_ms)
 

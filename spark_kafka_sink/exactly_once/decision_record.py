@@ -35,7 +35,7 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.exactly_once.json_fields import (
     VERSION,
@@ -192,28 +192,22 @@ def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
 
 def _from_json(fields: JsonObject) -> DecisionRecord:
     kind = fields.text("type")
-    given_up_nonces = (
-        _parse_texts(fields.array("given_up"), "a nonce") if fields.has("given_up") else ()
-    )
+    given_up_nonces = _parse_texts(fields.optional_array("given_up"), "a nonce")
     if kind == "nothing":
         return DecisionRecord(state=NoDecision(given_up_nonces), at_ms=fields.number("at"))
-    query_id = text_or_none(fields.value("query"), "query")
-    batch, at_ms = fields.text("batch"), fields.number("at")
-    retired_query_ids = tuple(text_or_none(value, "a query") for value in fields.array("retired"))
-    rows = fields.number("rows") if fields.has("rows") else None
-    plannings = _parse_plannings(fields.array("plannings")) if fields.has("plannings") else ()
-    topics = _parse_texts(fields.array("topics"), "a topic") if fields.has("topics") else None
+    retired = fields.array("retired")
+    batch: dict[str, Any] = {
+        "query_id": text_or_none(fields.value("query"), "query"),
+        "batch": fields.text("batch"),
+        "retired_query_ids": tuple(text_or_none(value, "a query") for value in retired),
+        "rows": fields.number("rows") if fields.has("rows") else None,
+        "plannings": _parse_plannings(fields.optional_array("plannings")),
+        "topics": _parse_texts(fields.array("topics"), "a topic") if fields.has("topics") else None,
+    }
+    at_ms = fields.number("at")
     if kind == "done":
         return DecisionRecord(
-            state=Done(
-                query_id=query_id,
-                batch=batch,
-                retired_query_ids=retired_query_ids,
-                given_up_nonces=given_up_nonces,
-                rows=rows,
-                plannings=plannings,
-                topics=topics,
-            ),
+            state=Done(**batch, given_up_nonces=given_up_nonces),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
             records=fields.number("records"),
@@ -223,21 +217,10 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
     transactions = tuple(
         _parse_transaction(JsonObject(value)) for value in fields.array("transactions")
     )
-    fates = (
-        tuple(_parse_fate(value) for value in fields.array("fates")) if fields.has("fates") else ()
-    )
+    fates = tuple(_parse_fate(value) for value in fields.optional_array("fates"))
     if fates and len(fates) != len(transactions):
         raise malformed("the numbers of fates and transactions differ")
-    decided = Decided(
-        query_id=query_id,
-        batch=batch,
-        transactions=transactions,
-        retired_query_ids=retired_query_ids,
-        rows=rows,
-        plannings=plannings,
-        topics=topics,
-    )
-    return DecisionRecord.of(decided, at_ms, fates)
+    return DecisionRecord.of(Decided(**batch, transactions=transactions), at_ms, fates)
 
 
 def _parse_texts(values: list[object], name: str) -> tuple[str, ...]:

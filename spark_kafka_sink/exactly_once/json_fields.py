@@ -54,6 +54,10 @@ class JsonObject:
         """Return a list field."""
         return list_of(self.value(name), name)
 
+    def optional_array(self, name: str) -> list[object]:
+        """Return a list field, or an empty list if it is missing."""
+        return self.array(name) if self.has(name) else []
+
     def nested(self, name: str) -> JsonObject:
         """Return a field that is an object."""
         return JsonObject(self.value(name))

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.kafka.admin.transaction_description import (
         ActiveProducer,
-        ListedTransaction,
         TransactionDescription,
+        TransactionListing,
     )
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
@@ -51,7 +51,7 @@ class DecisionStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenTransactionView:
+class OpenTransaction:
     """An open transaction, according to its coordinator and the decision log."""
 
     description: TransactionDescription
@@ -70,15 +70,15 @@ class OpenTransactionView:
         return self.description.transactional_id
 
 
-def _view_of(
+def _open_transaction(
     records: DecisionRecords, description: TransactionDescription, coordinator: int
-) -> OpenTransactionView | None:
-    """Return the view, or None if the id does not belong to a scope."""
+) -> OpenTransaction | None:
+    """Return the transaction, or None if the id does not belong to a scope."""
     task = parse_task_id(description.transactional_id)
     scope = task.scope if task is not None else parse_driver_id(description.transactional_id)
     if scope is None:
         return None
-    return OpenTransactionView(
+    return OpenTransaction(
         description=description,
         scope=scope,
         batch="" if task is None else task.batch,
@@ -145,13 +145,13 @@ def _blocked_partition(
 class TransactionOverview:
     """The open transactions under a prefix, and the partitions in which they block readers."""
 
-    transactions: tuple[OpenTransactionView, ...]
+    transactions: tuple[OpenTransaction, ...]
     partitions: tuple[BlockedPartition, ...]
     now_ms: int
     """Time of the snapshot in milliseconds since 1970."""
 
 
-class OpenTransactions:
+class PrefixTransactions:
     """The open transactions of a prefix's drivers and tasks, as the brokers return them.
 
     Args:
@@ -163,11 +163,11 @@ class OpenTransactions:
         self._admin = scope_client.admin
         self._pattern = prefix_pattern(scope_client.scope.prefix)
 
-    def listed(self) -> Sequence[ListedTransaction]:
+    def listed(self) -> Sequence[TransactionListing]:
         """Return the open transactions, sorted by id."""
         return self._admin.list(self._pattern, self._request_deadline())
 
-    def views(self, read_records: Callable[[], DecisionRecords]) -> list[OpenTransactionView]:
+    def opened(self, read_records: Callable[[], DecisionRecords]) -> list[OpenTransaction]:
         """Return the open transactions with their statuses, sorted by id.
 
         The decision log is read after they are listed: it contains every earlier decision. Without
@@ -183,18 +183,19 @@ class OpenTransactions:
         still_open = [
             listing for _, listing in sorted(described.items()) if listing.state in OPEN_STATES
         ]
-        views = (
-            _view_of(records, listing, coordinators[listing.transactional_id])
+        opened = (
+            _open_transaction(records, listing, coordinators[listing.transactional_id])
             for listing in still_open
         )
-        return [view for view in views if view is not None]
+        return [transaction for transaction in opened if transaction is not None]
 
-    def blocked_partitions(
-        self, views: Sequence[OpenTransactionView]
-    ) -> Iterator[BlockedPartition]:
+    def blocked_partitions(self, opened: Sequence[OpenTransaction]) -> Iterator[BlockedPartition]:
         """Yield the blocked partitions of these transactions, sorted by topic and number."""
-        own_ids = {view.description.producer_id: view.transactional_id for view in views}
-        keys = {key for view in views for key in view.description.partitions}
+        own_ids = {
+            transaction.description.producer_id: transaction.transactional_id
+            for transaction in opened
+        }
+        keys = {key for transaction in opened for key in transaction.description.partitions}
         if not keys:
             return
         deadline = self._request_deadline()

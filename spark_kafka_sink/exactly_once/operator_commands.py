@@ -15,8 +15,8 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate
 from spark_kafka_sink.exactly_once.open_transactions import (
     DecisionStatus,
-    OpenTransactions,
-    OpenTransactionView,
+    OpenTransaction,
+    PrefixTransactions,
     TransactionOverview,
 )
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done
@@ -57,12 +57,14 @@ class CommittedBatch:
 
 
 def _to_abort(
-    views: Sequence[OpenTransactionView], chosen: Collection[str], *, undecided: bool
+    opened: Sequence[OpenTransaction], chosen: Collection[str], *, undecided: bool
 ) -> list[str]:
     """Return the ids of the transactions to abort; raise an error if a chosen one must not be."""
     allowed = {DecisionStatus.ORPHAN} | ({DecisionStatus.UNDECIDED} if undecided else set())
-    abortable = {view.transactional_id for view in views if view.status in allowed}
-    statuses = {view.transactional_id: view.status for view in views}
+    abortable = {
+        transaction.transactional_id for transaction in opened if transaction.status in allowed
+    }
+    statuses = {transaction.transactional_id: transaction.status for transaction in opened}
     for name in chosen:
         if name not in statuses:
             raise TransactionError(
@@ -141,10 +143,10 @@ class TransactionOperator:
             ProtocolError: the brokers are older than Kafka 3.0.
         """
         with self._connect() as (scope_client, transactions):
-            views = transactions.views(scope_client.log.read_and_await_markers)
-            partitions = tuple(transactions.blocked_partitions(views))
+            opened = transactions.opened(scope_client.log.read_and_await_markers)
+            partitions = tuple(transactions.blocked_partitions(opened))
             now_ms = scope_client.timer.wall_ms()
-        return TransactionOverview(transactions=tuple(views), partitions=partitions, now_ms=now_ms)
+        return TransactionOverview(transactions=tuple(opened), partitions=partitions, now_ms=now_ms)
 
     def records(self) -> dict[str, DecisionRecord]:
         """Return the latest record of each scope with the prefix; the keys are the drivers' ids."""
@@ -230,10 +232,14 @@ class TransactionOperator:
         """
         with self._connect() as (scope_client, transactions):
             read_records = scope_client.log.read_and_await_markers
-            views = transactions.views(read_records)
+            opened = transactions.opened(read_records)
             if undecided:
-                _to_abort(views, chosen, undecided=True)  # before any driver is fenced
-                tasks = [view for view in views if parse_driver_id(view.transactional_id) is None]
+                _to_abort(opened, chosen, undecided=True)  # before any driver is fenced
+                tasks = [
+                    transaction
+                    for transaction in opened
+                    if parse_driver_id(transaction.transactional_id) is None
+                ]
                 scopes = {
                     task.scope
                     for task in tasks
@@ -242,22 +248,22 @@ class TransactionOperator:
                 }
                 for scope in sorted(scopes, key=str):
                     scope_client.for_scope(scope).fence()
-                listed = {view.transactional_id for view in views}
-                views = [
-                    view
-                    for view in transactions.views(read_records)
-                    if view.transactional_id in listed
+                listed = {transaction.transactional_id for transaction in opened}
+                opened = [
+                    transaction
+                    for transaction in transactions.opened(read_records)
+                    if transaction.transactional_id in listed
                 ]
-            return transactions.abort(_to_abort(views, chosen, undecided=undecided))
+            return transactions.abort(_to_abort(opened, chosen, undecided=undecided))
 
     @contextmanager
-    def _connect(self) -> Iterator[tuple[ScopeClient, OpenTransactions]]:
+    def _connect(self) -> Iterator[tuple[ScopeClient, PrefixTransactions]]:
         with borrowed_client(self._config.producer) as client:
             scope_client = ScopeClient(client, self._config, Scope.stream(self._prefix))
-            yield scope_client, OpenTransactions(scope_client)
+            yield scope_client, PrefixTransactions(scope_client)
 
     def _latest_records(
-        self, scope_client: ScopeClient, transactions: OpenTransactions
+        self, scope_client: ScopeClient, transactions: PrefixTransactions
     ) -> dict[Scope, DecisionRecord]:
         """Return the latest records by scope, sorted by the drivers' ids.
 

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.transaction_description import (
         ActiveProducer,
-        ListedTransaction,
         TransactionDescription,
+        TransactionListing,
     )
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
@@ -190,7 +190,7 @@ class TransactionAdmin:
         pattern: str | None,
         deadline: float | None,
         states: Sequence[TransactionState] = OPEN_STATES,
-    ) -> list[ListedTransaction]:
+    ) -> list[TransactionListing]:
         """Return the transactions whose entire id matches a pattern, sorted by id.
 
         Transactions that this client is not authorized to describe are omitted.
@@ -278,7 +278,7 @@ class TransactionAdmin:
         states: Sequence[TransactionState],
         pattern: str | None,
         deadline: float | None,
-    ) -> Sequence[ListedTransaction] | None:
+    ) -> Sequence[TransactionListing] | None:
         """Return the transactions that brokers list, or None if a broker rejects the pattern."""
         action = "ListTransactions"
         handler = ListTransactionsHandler(states, pattern)

@@ -44,7 +44,7 @@ class TransactionDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTransaction:
+class TransactionListing:
     """A transaction in a ListTransactions response; `coordinator` is a broker id."""
 
     transactional_id: str

@@ -16,8 +16,8 @@ from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
 from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, Lookup
 from spark_kafka_sink.kafka.admin.transaction_description import (
     ActiveProducer,
-    ListedTransaction,
     TransactionDescription,
+    TransactionListing,
 )
 from spark_kafka_sink.kafka.protocol.error_codes import (
     CONNECTION_LOST,
@@ -180,7 +180,7 @@ def _description(state: Any) -> TransactionDescription:
     )
 
 
-class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
+class ListTransactionsHandler(ApiHandler[int, list[TransactionListing]]):
     """Lists the transactions of each coordinator. The keys are broker ids.
 
     Args:
@@ -209,7 +209,7 @@ class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
             "transactional_id_pattern": self._pattern,
         }
 
-    def result(self, key: int, outcome: RequestOutcome) -> KeyResult[list[ListedTransaction]]:
+    def result(self, key: int, outcome: RequestOutcome) -> KeyResult[list[TransactionListing]]:
         """See `ApiHandler`."""
         response = outcome.response
         if unknown := response.unknown_state_filters:
@@ -218,7 +218,7 @@ class ListTransactionsHandler(ApiHandler[int, list[ListedTransaction]]):
                 broker=str(outcome.node),
             )
         listed = [
-            ListedTransaction(
+            TransactionListing(
                 transactional_id=state.transactional_id,
                 state=TransactionState(state.transaction_state),
                 coordinator=key,
