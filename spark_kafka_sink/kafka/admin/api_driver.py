@@ -297,9 +297,9 @@ class ApiDriver(Generic[K, V]):
             batch_of_keys = keys[start : start + size]
             for key in batch_of_keys:
                 self._in_progress[key] = self._waiting.pop(key)
-            self._client.submit(self._call(node, batch_of_keys))
+            self._client.submit(self._request(node, batch_of_keys))
 
-    def _call(self, node: Node, keys: Sequence[K]) -> QueuedRequest:
+    def _request(self, node: Node, keys: Sequence[K]) -> QueuedRequest:
         handler = self._handler
         return QueuedRequest(
             node=node,

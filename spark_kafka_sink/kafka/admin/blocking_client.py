@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ProtocolError
+from spark_kafka_sink.kafka.admin.coordinator_cache import CoordinatorCache
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.client_pool import ClientPool
 from spark_kafka_sink.kafka.client.metadata import Metadata
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.security.credentials import CredentialsFingerprint
 
 
-_MAX_CACHED_COORDINATORS = 10_000
-"""Maximum number of cached transactional ids, most of which are used only once."""
 MAX_IN_FLIGHT = 100
 """Maximum requests in flight to a broker, which processes the requests of a connection in order."""
 _LONG_THROTTLE_S = 1.0
@@ -57,7 +56,7 @@ POOL: ClientPool[BlockingClient, None] = ClientPool()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOutcome:
-    """The outcome of a call: the response, or the reason for a failure.
+    """The outcome of a request: the response, or the reason for a failure.
 
     `is_written` is True if the broker might have processed the request. For `is_oldest` and
     `loss`, see `Completion`. `version` is the API version. `transaction_version` is the transaction
@@ -89,46 +88,24 @@ class QueuedRequest:
     max_version: int | None = None
 
 
-class Coordinators:
-    """A cache of FindCoordinator results; if it is full, the oldest entry is dropped."""
-
-    def __init__(self) -> None:
-        self._nodes: dict[str, Node] = {}
-
-    def get(self, transactional_id: str) -> Node | None:
-        """Return the coordinator, or None if it is unknown."""
-        return self._nodes.get(transactional_id)
-
-    def add(self, transactional_id: str, node: Node) -> None:
-        """Store a coordinator that a broker has returned."""
-        self._nodes.pop(transactional_id, None)
-        self._nodes[transactional_id] = node
-        if len(self._nodes) > _MAX_CACHED_COORDINATORS:
-            del self._nodes[next(iter(self._nodes))]
-
-    def remove(self, transactional_id: str) -> None:
-        """Remove a coordinator that has changed or does not respond."""
-        self._nodes.pop(transactional_id, None)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sent:
-    """A call in flight, with its API version and the broker's transaction protocol."""
+    """A request in flight, with its API version and the broker's transaction protocol."""
 
-    call: QueuedRequest
+    queued: QueuedRequest
     version: int
     transaction_version: TransactionVersion
 
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """Calls that wait for a connection, or for earlier requests on that connection.
+    """Requests that wait for a connection, or for earlier requests on that connection.
 
-    `failures` is the number of failed connection attempts at the submission of the first call.
+    `failures` is the number of failed connection attempts at the submission of the first request.
     """
 
     failures: int
-    calls: deque[QueuedRequest]
+    requests: deque[QueuedRequest]
 
 
 class BlockingClient:
@@ -153,7 +130,7 @@ class BlockingClient:
         self.clock = self._client.clock
         self.metadata = self._client.metadata
         self.random = self._client.random
-        self.coordinators = Coordinators()
+        self.coordinators = CoordinatorCache()
         self._queues: dict[Node, _Queue] = {}
         self._in_flight: set[_Sent] = set()
         self._throttled_s: dict[str, float] = {}
@@ -201,14 +178,14 @@ class BlockingClient:
         """Return the current time in milliseconds since 1970."""
         return self.clock.wall_ms()
 
-    def submit(self, call: QueuedRequest) -> None:
+    def submit(self, request: QueuedRequest) -> None:
         """Queue a request. `run_once` sends it as soon as its broker is connected."""
-        queue = self._queues.get(call.node)
+        queue = self._queues.get(request.node)
         if queue is None:
-            queue = self._queues[call.node] = _Queue(
-                self._network.failed_attempts(call.node), deque()
+            queue = self._queues[request.node] = _Queue(
+                self._network.failed_attempts(request.node), deque()
             )
-        queue.calls.append(call)
+        queue.requests.append(request)
 
     def run_once(self, wait: float) -> None:
         """Send queued requests, wait at most `wait` seconds, and process the responses.
@@ -286,13 +263,13 @@ class BlockingClient:
         self.metadata.end_session(self.now())
 
     def abandon(self) -> None:
-        """Drop all submitted calls, without calling `done`."""
+        """Drop all submitted requests, without calling `done`."""
         self._queues.clear()
         self._in_flight.clear()
 
     @property
     def is_reusable(self) -> bool:
-        """True if no call is queued or in flight, and the brokers accept this client."""
+        """True if no request is queued or in flight, and the brokers accept this client."""
         return not self._queues and not self._in_flight and self.failures.fatal is None
 
     def unavailable_error(self, action: str, code: int | None = None) -> BrokerUnavailableError:
@@ -304,7 +281,7 @@ class BlockingClient:
         """
         reasons = sorted(self._network.failures.reasons.items())
         tried = "; ".join(f"{address}: {reason}" for address, reason in reasons)
-        throttled = self._throttles()
+        throttled = self._describe_throttling()
         hint = "Check that the brokers of kafka.bootstrap.servers are running and reachable."
         return BrokerUnavailableError(
             f"{action} exceeded its deadline"
@@ -314,7 +291,7 @@ class BlockingClient:
             hint=_QUOTA_HINT if throttled else hint,
         )
 
-    def _throttles(self) -> str:
+    def _describe_throttling(self) -> str:
         """Return a list of the brokers with long throttle times, such as "host:9092 for 12.3 s"."""
         return ", ".join(
             f"{address} for {seconds:.1f} s"
@@ -323,29 +300,29 @@ class BlockingClient:
         )
 
     def _send_queued(self, node: Node, now: float) -> None:
-        """Send a broker's queued calls, or connect to it."""
+        """Send a broker's queued requests, or connect to it."""
         if not self._network.is_ready(node, now):
             self._network.connect(node, now)
             return
-        calls = self._queues[node].calls
-        while calls and self._network.in_flight(node.node_id) < MAX_IN_FLIGHT:
-            self._send(calls.popleft(), now)
+        requests = self._queues[node].requests
+        while requests and self._network.in_flight(node.node_id) < MAX_IN_FLIGHT:
+            self._send(requests.popleft(), now)
             if not self._network.is_ready(node, now):
                 return
-        if not calls:
+        if not requests:
             del self._queues[node]
 
-    def _send(self, call: QueuedRequest, now: float) -> None:
-        connection = self._network.broker(call.node.node_id).connection
+    def _send(self, queued: QueuedRequest, now: float) -> None:
+        connection = self._network.broker(queued.node.node_id).connection
         try:
-            version = connection.version(call.api, call.max_version)
+            version = connection.version(queued.api, queued.max_version)
         except ProtocolError as error:
-            error.broker = str(call.node)
+            error.broker = str(queued.node)
             raise
-        sent = _Sent(call, version, connection.transaction_version)
-        request = Request(api=call.api, version=version, body=call.body(version), context=sent)
+        sent = _Sent(queued, version, connection.transaction_version)
+        request = Request(api=queued.api, version=version, body=queued.body(version), context=sent)
         self._in_flight.add(sent)
-        self._network.send(call.node.node_id, request, now)
+        self._network.send(queued.node.node_id, request, now)
 
     def _complete(self, completion: Completion) -> None:
         sent: Any = completion.request.context
@@ -354,7 +331,7 @@ class BlockingClient:
         elif sent in self._in_flight:
             self._in_flight.discard(sent)
             self._throttle(completion)
-            sent.call.done(
+            sent.queued.done(
                 RequestOutcome(
                     node=completion.node,
                     version=sent.version,
@@ -375,14 +352,14 @@ class BlockingClient:
             self._network.throttle(completion.node.node_id, seconds, self.now())
 
     def _fail_unreachable(self) -> None:
-        """Fail queued calls if a connection to their broker has failed since the submission."""
+        """Fail queued requests if a connection to their broker has failed since the submission."""
         for node, queue in list(self._queues.items()):
             if self._network.failed_attempts(node) <= queue.failures:
                 continue
             del self._queues[node]
             reason = self._network.failures.reasons.get(str(node), "no connection")
-            for call in queue.calls:
-                call.done(RequestOutcome(node=node, failure=reason, is_written=False))
+            for request in queue.requests:
+                request.done(RequestOutcome(node=node, failure=reason, is_written=False))
 
 
 @contextmanager
