@@ -34,7 +34,7 @@ def check_argument(
         ConfigError: an attribute is missing.
     """
     if not all(hasattr(value, name) for name in attributes):
-        raise ConfigError(f"{call} needs {expected}, not {_kind(value)}", hint=hint or None)
+        raise ConfigError(f"{call} needs {expected}, not {_type_text(value)}", hint=hint or None)
 
 
 def check_options(call: str, options: object) -> None:
@@ -46,14 +46,14 @@ def check_options(call: str, options: object) -> None:
     check_argument(call, options, "a dict of options", ("items", "keys"))
     for name, value in options.items():  # type: ignore[attr-defined]
         if not isinstance(name, str):
-            raise ConfigError(f"{call}: the name of an option is {_kind(name)}, not a string")
+            raise ConfigError(f"{call}: the name of an option is {_type_text(name)}, not a string")
         if value is None:
             raise ConfigError(
                 f"{call}: option {name} is None", hint="Set a value, or omit the option."
             )
 
 
-def _kind(value: object) -> str:
+def _type_text(value: object) -> str:
     if value is None:
         return "None"
     package, name = type(value).__module__.partition(".")[0], type(value).__name__

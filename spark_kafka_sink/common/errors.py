@@ -63,9 +63,9 @@ class KafkaProdError(Exception):
         return f"{text}\n{summary}" if summary else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self).rebuild, (self.message, self._state())
+        return type(self).rebuild, (self.message, self._pickled_state())
 
-    def _state(self) -> dict[str, object]:
+    def _pickled_state(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in (*FIELDS, "hint", "statuses")}
 
     @classmethod
@@ -159,8 +159,8 @@ class TornTransactionError(TransactionError):
     def __str__(self) -> str:
         return "\n  ".join((super().__str__(), *self.details))
 
-    def _state(self) -> dict[str, object]:
-        return {**super()._state(), "details": self.details}
+    def _pickled_state(self) -> dict[str, object]:
+        return {**super()._pickled_state(), "details": self.details}
 
 
 def error_text(error: BaseException) -> str:

@@ -35,7 +35,7 @@ def run_with_timeout(seconds: float, key: str, call: Callable[[], T]) -> T:
             _timed_out_threads[key] = threads
             raise TimeoutError("an earlier attempt has not returned yet")
     future: Future[T] = Future()
-    thread = Thread(target=_run, args=(call, future), name="kafkaprod-deadline", daemon=True)
+    thread = Thread(target=_run_call, args=(call, future), name="kafkaprod-deadline", daemon=True)
     thread.start()
     try:
         return future.result(seconds)
@@ -47,7 +47,7 @@ def run_with_timeout(seconds: float, key: str, call: Callable[[], T]) -> T:
         raise TimeoutError(f"no response within {seconds:g} s") from None
 
 
-def _run(call: Callable[[], T], future: Future[T]) -> None:
+def _run_call(call: Callable[[], T], future: Future[T]) -> None:
     try:
         future.set_result(call())
     except BaseException as error:  # noqa: BLE001 - the waiting thread raises it

@@ -75,7 +75,7 @@ def send_probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
         if code := ids.results[topic].code:
             return producer_id_finding(topic, code, client.config)
     topic_partition = TopicPartition(topic, 0)
-    handler = ProduceHandler(client, _batch(client.wall_ms()), acks=_INVALID_ACKS)
+    handler = ProduceHandler(client, _probe_batch(client.wall_ms()), acks=_INVALID_ACKS)
     driver = ApiDriver(client, handler, (topic_partition,), LeaderLookup(client))
     if not driver.run(deadline):
         return _timeout_finding(client, f"Produce to {topic}-0", driver.latest_code)
@@ -137,7 +137,7 @@ def produce_record(config: ProducerConfig, topic: str, seconds: float) -> Findin
     try:
         session = ProducerSession(client)
         try:
-            session.append(_rows(topic))
+            session.append(_probe_rows(topic))
             session.flush()
             report = session.report(TaskAttempt())
         finally:
@@ -162,11 +162,11 @@ def _columns() -> Columns:
     return Columns(value=pa.array([VALUE], pa.binary()), key=pa.array([KEY], pa.binary()))
 
 
-def _rows(topic: str) -> Rows:
+def _probe_rows(topic: str) -> Rows:
     return Rows(columns=_columns(), topics=(topic,))
 
 
-def _batch(now_ms: int) -> list[Buffer]:
+def _probe_batch(now_ms: int) -> list[Buffer]:
     encoded = encode_records(_columns(), np.zeros(1, dtype=np.int32))
     data = slice_records(encoded, 0, 1)
     header = BatchHeader(base_timestamp=now_ms, max_timestamp=now_ms, record_count=1)

@@ -65,7 +65,7 @@ def check_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
         text = f"{facts.name}: unknown, because DescribeConfigs on the topic is denied"
         return [*findings, Finding.note(_STEP, text)]
     findings += [
-        *_sizes(facts, config),
+        *_check_size_limits(facts, config),
         *_codec(facts, config),
         *_timestamps(facts, config),
         *_compaction(facts, config, has_key),
@@ -78,7 +78,7 @@ def check_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
 
 
 def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
-    min_in_sync = _number(facts, _MIN_IN_SYNC)
+    min_in_sync = _number_setting(facts, _MIN_IN_SYNC)
     if config.producer.acks is not Acks.ALL or min_in_sync is None or not facts.replicas:
         return
     name = facts.name
@@ -110,8 +110,8 @@ def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         )
 
 
-def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
-    limit = _number(facts, _MAX_MESSAGE)
+def _check_size_limits(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
+    limit = _number_setting(facts, _MAX_MESSAGE)
     producer = config.producer
     if limit is None:
         return
@@ -138,7 +138,7 @@ def _sizes(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
 
 
 def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
-    theirs = _text(facts, _COMPRESSION)
+    theirs = _setting(facts, _COMPRESSION)
     codec = None if theirs in {None, _PRODUCER} else _CODEC_NAMES.get(theirs or "")
     ours = config.producer.compression_type
     if codec is None or codec is ours:
@@ -155,8 +155,8 @@ def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
 def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     if not config.use_timestamp_column:
         return
-    before = _number(facts, _TIMESTAMP_BEFORE)
-    if _text(facts, _TIMESTAMP_TYPE) == "LogAppendTime":
+    before = _number_setting(facts, _TIMESTAMP_BEFORE)
+    if _setting(facts, _TIMESTAMP_TYPE) == "LogAppendTime":
         error = errors.ConfigError(
             f"topic {facts.name} has {_TIMESTAMP_TYPE}=LogAppendTime: the brokers replace the "
             "timestamp column with their own time",
@@ -178,7 +178,7 @@ def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
 
 
 def _compaction(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> Iterator[Finding]:
-    policies = {policy.strip() for policy in (_text(facts, CLEANUP) or "").split(",")}
+    policies = {policy.strip() for policy in (_setting(facts, CLEANUP) or "").split(",")}
     if "compact" not in policies:
         return
     if has_key is not False:
@@ -197,12 +197,12 @@ def _compaction(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> 
         yield Finding.failure(_STEP, error)
 
 
-def _text(facts: TopicFacts, name: str) -> str | None:
+def _setting(facts: TopicFacts, name: str) -> str | None:
     return None if facts.settings is None else facts.settings.get(name)
 
 
-def _number(facts: TopicFacts, name: str) -> int | None:
-    text = _text(facts, name)
+def _number_setting(facts: TopicFacts, name: str) -> int | None:
+    text = _setting(facts, name)
     return int(text) if text is not None and text.lstrip("-").isdecimal() else None
 
 

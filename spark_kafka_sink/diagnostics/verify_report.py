@@ -83,10 +83,12 @@ def verify_report(
     """
     for partition in report.partitions:
         if partition.persisted:
-            yield _check(TopicReader(client, partition.topic, timeout_s=timeout_s), partition)
+            yield _check_partition(
+                TopicReader(client, partition.topic, timeout_s=timeout_s), partition
+            )
 
 
-def _check(reader: TopicReader, partition: PartitionReport) -> PartitionCheck:
+def _check_partition(reader: TopicReader, partition: PartitionReport) -> PartitionCheck:
     first, last = partition.first_offset, partition.last_offset
     if first is None or last is None:
         return _result(partition, 0, PartitionVerdict.UNKNOWN, "the brokers returned no offsets")
@@ -97,7 +99,7 @@ def _check(reader: TopicReader, partition: PartitionReport) -> PartitionCheck:
     offsets = OffsetRange(
         topic_partition=log.topic_partition, start=max(first, log.start), end=min(last + 1, log.end)
     )
-    count = _count(reader, offsets)
+    count = _count_committed(reader, offsets)
     if count >= partition.persisted:
         others = count - partition.persisted
         note = f"{plural(others, 'record')} of other writers between them" if others else ""
@@ -126,7 +128,7 @@ def _beyond_end(
     return _result(partition, count, PartitionVerdict.MISSING, reason)
 
 
-def _count(reader: TopicReader, offsets: OffsetRange) -> int:
+def _count_committed(reader: TopicReader, offsets: OffsetRange) -> int:
     """Return the number of committed records in a range."""
     total = 0
     for batch, header in reader.batches(offsets):

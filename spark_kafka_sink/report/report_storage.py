@@ -137,7 +137,7 @@ def write_report(
     location = ReportLocation.of(path, subject)
     data = text.encode()
     problem = f"{subject} cannot be written to"
-    _attempt(problem, path, timeout_s, lambda: _write(location, data), folder)
+    _attempt(problem, path, timeout_s, lambda: _write_bytes(location, data), folder)
 
 
 def delete_local_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | None = None) -> None:
@@ -220,7 +220,7 @@ def read_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | None = No
         ReportError: the text cannot be read, or not within the time limit.
     """
     location = ReportLocation.of(path)
-    return _attempt(_UNREADABLE, path, timeout_s, lambda: _read(location).decode(), folder)
+    return _attempt(_UNREADABLE, path, timeout_s, lambda: _read_bytes(location).decode(), folder)
 
 
 def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
@@ -271,7 +271,7 @@ def _arrow_error() -> type[Exception]:
     return ArrowException
 
 
-def _read(location: ReportLocation) -> bytes:
+def _read_bytes(location: ReportLocation) -> bytes:
     if location.local is not None:
         return location.local.read_bytes()
     filesystem, target = location.connect()
@@ -282,29 +282,30 @@ def _read(location: ReportLocation) -> bytes:
 def _read_all(location: ReportLocation, shown: str) -> dict[str, str]:
     if location.local is not None:
         if not location.local.is_dir():
-            return {shown: _text(_read(location))}
+            return {shown: _decode_text(_read_bytes(location))}
         return {
-            str(file): _text(file.read_bytes()) for file in sorted(location.local.glob("*.json"))
+            str(file): _decode_text(file.read_bytes())
+            for file in sorted(location.local.glob("*.json"))
         }
     from pyarrow.fs import FileSelector, FileType  # see _arrow_error
 
     filesystem, target = location.connect()
     if filesystem.get_file_info(target).type is not FileType.Directory:
-        return {shown: _text(_read(location))}
+        return {shown: _decode_text(_read_bytes(location))}
     infos = filesystem.get_file_info(FileSelector(target))
     texts = {}
     for name in sorted(file_info.path for file_info in infos if file_info.path.endswith(".json")):
         with filesystem.open_input_stream(name) as stream:
-            texts[name] = _text(stream.read())
+            texts[name] = _decode_text(stream.read())
     return texts
 
 
-def _text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     """Decode the text. Invalid UTF-8 is replaced, and `from_json` rejects the result."""
     return data.decode(errors="replace")
 
 
-def _write(location: ReportLocation, data: bytes) -> None:
+def _write_bytes(location: ReportLocation, data: bytes) -> None:
     if location.local is not None:
         _write_local(location.local, data)
     else:

@@ -127,7 +127,7 @@ class TransactionAdmin:
             self._client, connections=min(MAX_CONNECTIONS, 1 + len(ids) // _IDS_PER_CONNECTION)
         )
         driver = ApiDriver(self._client, EndTxnHandler(transactions, commit=commit), ids, lookup)
-        codes = _run(driver, deadline)
+        codes = _codes_by_id(driver, deadline)
         return {name: codes[name] for name in ids}
 
     def fence(self, transactional_ids: Collection[str], deadline: float | None) -> dict[str, int]:
@@ -140,7 +140,7 @@ class TransactionAdmin:
         """
         handler = InitProducerIdHandler(_FENCING_TIMEOUT_MS)
         driver = ApiDriver(self._client, handler, transactional_ids)
-        codes = _run(driver, deadline)
+        codes = _codes_by_id(driver, deadline)
         fenced = [result.value for result in driver.results.values() if result.value is not None]
         if still_open := self._still_open(fenced, deadline):
             codes |= self.end(still_open, commit=False, deadline=deadline)
@@ -209,9 +209,9 @@ class TransactionAdmin:
         current = frozenset(self._client.cluster.nodes)
         while True:
             brokers = current
-            listed = self._list(brokers, states, pattern, deadline)
+            listed = self._list_on_brokers(brokers, states, pattern, deadline)
             if listed is None:
-                listed = self._list(brokers, states, None, deadline)
+                listed = self._list_on_brokers(brokers, states, None, deadline)
             if listed is None:
                 raise errors.ProtocolError(
                     "ListTransactions was rejected, although it contained no pattern",
@@ -272,7 +272,7 @@ class TransactionAdmin:
             f"{action} of {transactional_id} was rejected{fatal}", kafka_error=error_name(code)
         )
 
-    def _list(
+    def _list_on_brokers(
         self,
         brokers: Collection[int],
         states: Sequence[TransactionState],
@@ -328,7 +328,7 @@ class TransactionAdmin:
         return result.value or ()
 
 
-def _run(driver: ApiDriver[str, Any], deadline: float | None) -> dict[str, int]:
+def _codes_by_id(driver: ApiDriver[str, Any], deadline: float | None) -> dict[str, int]:
     """Return the error codes by id: the latest code of an unfinished id."""
     driver.run(deadline)
     codes = {key: result.code for key, result in driver.results.items()}

@@ -217,7 +217,7 @@ class ConnectionProtocol:
                 self.in_flight.popleft()
                 self._learn_versions(frame, sent, now)
                 continue
-            response = _read(sent.request, frame)
+            response = _decode_response(sent.request, frame)
             self.in_flight.popleft()
             if self._authenticator is not None:
                 self._continue_login(self._authenticator, response, now)
@@ -301,7 +301,7 @@ def _lower_version(frame: memoryview, version: int) -> int:
     return max(0, min(supported.get(ApiKey.API_VERSIONS, 0), version - 1))
 
 
-def _read(request: Request, frame: memoryview) -> Any:
+def _decode_response(request: Request, frame: memoryview) -> Any:
     """Decode the response to a request.
 
     Raises:

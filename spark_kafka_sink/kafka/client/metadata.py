@@ -181,7 +181,7 @@ class Metadata:
         self._may_create = self._config.allow_auto_create_topics and not self.denials.unclear
         self._refresh_requested = False
         self.sent_requests += 1
-        correlation_id = network.send(node.node_id, self._request(network, node), now)
+        correlation_id = network.send(node.node_id, self._metadata_request(network, node), now)
         if (log_event := self._debug.metadata) is not None:
             topics = ",".join(sorted(self._topics))
             log_event("request", broker=node.node_id, correlation=correlation_id, topics=topics)
@@ -337,7 +337,7 @@ class Metadata:
     def _is_pending(self, topic: str) -> bool:
         return topic not in self.cluster.topics or bool(self._leaderless(topic))
 
-    def _request(self, network: NetworkClient, node: Node) -> Request:
+    def _metadata_request(self, network: NetworkClient, node: Node) -> Request:
         version = network.broker(node.node_id).connection.version(ApiKey.METADATA)
         values = {
             "topics": [{"name": name} for name in sorted(self._topics)],

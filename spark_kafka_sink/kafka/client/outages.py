@@ -150,7 +150,7 @@ class OutageLog:
         if self._outages.observe(outage_key, now, _NO_RESPONSE_S) is not None:
             _LOG.warning(
                 "%s: a quota throttles client.id %s or its user: pause of %.1f s%s",
-                _name(broker),
+                _broker_name(broker),
                 broker.client_id,
                 seconds,
                 self._outages.take_omitted_note(),
@@ -164,13 +164,17 @@ class OutageLog:
         if (outage := self._outages.end(_key(broker))) is not None:
             failures = plural(outage.times, "failure")
             length = now - outage.since
-            _LOG.warning("%s: reconnected after %.1f s and %s", _name(broker), length, failures)
+            _LOG.warning(
+                "%s: reconnected after %.1f s and %s", _broker_name(broker), length, failures
+            )
         elif unresponsive is not None:
-            _LOG.warning("%s: responding again", _name(broker))
+            _LOG.warning("%s: responding again", _broker_name(broker))
 
     def _log(self, broker: BrokerConnection, text: str, now: float) -> None:
         waiting = self.backlog(broker.node.node_id, now)
-        _LOG.warning("%s: %s%s%s", _name(broker), text, waiting, self._outages.take_omitted_note())
+        _LOG.warning(
+            "%s: %s%s%s", _broker_name(broker), text, waiting, self._outages.take_omitted_note()
+        )
 
 
 def no_backlog(_node_id: int, _now: float) -> str:
@@ -186,7 +190,7 @@ def _no_response(broker: BrokerConnection) -> str:
     return f"{_key(broker)} no response"
 
 
-def _name(broker: BrokerConnection) -> str:
+def _broker_name(broker: BrokerConnection) -> str:
     node = broker.node
     prefix = "Kafka bootstrap server" if node.node_id < 0 else f"Kafka broker {node.node_id} at"
     if broker.address is None or broker.address[1][0] == node.host.strip("[]"):

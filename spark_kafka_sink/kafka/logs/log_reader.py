@@ -99,7 +99,7 @@ class LogReader:
         """
         attempts, restarted = 0, False
         while True:
-            response = self._read(position, deadline)
+            response = self._try_read(position, deadline)
             if response is not None:
                 return response._replace(restarted=restarted)
             restarted, position = restarted or position is not None, None
@@ -141,7 +141,7 @@ class LogReader:
                 return None
         return None
 
-    def _read(self, position: Position | None, deadline: float | None) -> LogRead | None:
+    def _try_read(self, position: Position | None, deadline: float | None) -> LogRead | None:
         """Make one attempt. Return None if reading must restart from the start of the log."""
         end = self._offset(LATEST, deadline)
         topic_id = topic_id_of(self._client, self._topic_partition)
@@ -208,7 +208,7 @@ class LogReader:
             fetched = self._fetch(fetch_from, deadline, _EMPTY_WAIT_MS)
         if fetched is None or fetched.diverged:
             return None
-        next_fetch = _take(fetched, committed, fetch_from)
+        next_fetch = _take_fetched(fetched, committed, fetch_from)
         if next_fetch == fetch_from and fetch_from.offset < end and fetched.data:
             raise ProtocolError(
                 f"the leader returned {len(fetched.data)} bytes, but no complete batch at offset "
@@ -224,7 +224,9 @@ class LogReader:
         return topic is not None and topic.is_recreated(position.topic_id)
 
     def _offset(self, timestamp: int, deadline: float | None) -> int:
-        offset = self._request(ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets")
+        offset = self._request_of_leader(
+            ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets"
+        )
         if offset is None or offset < 0:
             raise ProtocolError("the leader returned no offset", topic=self._topic_partition.topic)
         return offset
@@ -232,18 +234,20 @@ class LogReader:
     def _fetch(
         self, fetch_from: FetchFrom, deadline: float | None, wait_ms: int = 0
     ) -> Fetched | None:
-        return self._request(
+        return self._request_of_leader(
             FetchHandler(self._client, fetch_from, wait_ms=wait_ms), deadline, "Fetch"
         )
 
-    def _request(
+    def _request_of_leader(
         self, handler: ApiHandler[TopicPartition, V], deadline: float | None, action: str
     ) -> V | None:
         """Return the leader's result, or None if reading must restart."""
         return request_of_leader(self._client, self._topic_partition, handler, deadline, action)
 
 
-def _take(fetched: Fetched, committed: CommittedRecords, fetch_from: FetchFrom) -> FetchFrom:
+def _take_fetched(
+    fetched: Fetched, committed: CommittedRecords, fetch_from: FetchFrom
+) -> FetchFrom:
     """Add the fetched batches that end at or after `fetch_from`; return the position after them."""
     for batch, header in whole_batches(fetched.data):
         if header.last_offset >= fetch_from.offset:

@@ -110,7 +110,7 @@ def long_length(data: memoryview, at: int) -> tuple[int, int]:
     return _INT32.unpack_from(data, at)[0], at + 4
 
 
-def _text(data: memoryview, start: int, end: int) -> str:
+def _decode_utf8(data: memoryview, start: int, end: int) -> str:
     return str(data[start:end], "utf-8")
 
 
@@ -120,7 +120,7 @@ def _slice(data: memoryview, start: int, end: int) -> memoryview:
 
 def sized_reader(length_of: Reader, *, text: bool, nullable: bool) -> Reader:
     """Return a reader for strings (if `text` is True) or for bytes, which are not copied."""
-    convert = _text if text else _slice
+    convert = _decode_utf8 if text else _slice
 
     def read(data: memoryview, at: int) -> tuple[object, int]:
         length, start = length_of(data, at)

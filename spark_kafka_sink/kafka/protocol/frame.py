@@ -61,11 +61,11 @@ class Gatherer:
         """Add bytes or the buffers of a records field."""
         if isinstance(value, RecordBuffers):
             for buffer in value.buffers:
-                self._add(buffer)
+                self._append_bytes(buffer)
         else:
-            self._add(value)
+            self._append_bytes(value)
 
-    def _add(self, value: bytes | bytearray | memoryview) -> None:
+    def _append_bytes(self, value: bytes | bytearray | memoryview) -> None:
         self.size += len(value)
         last = self.buffers[-1]
         if len(value) >= MIN_BUFFER_SIZE:
@@ -172,7 +172,7 @@ class FrameReader:
             joined = self._join()
             at = 0
             while len(joined) - at >= SIZE_BYTES:
-                size = self._size(joined[at : at + SIZE_BYTES])
+                size = self._parse_frame_size(joined[at : at + SIZE_BYTES])
                 end = at + SIZE_BYTES + size
                 if end > len(joined):
                     break
@@ -201,9 +201,9 @@ class FrameReader:
         self.held = len(incomplete)
         self._needed = SIZE_BYTES
         if len(incomplete) >= SIZE_BYTES:
-            self._needed += self._size(incomplete[:SIZE_BYTES])
+            self._needed += self._parse_frame_size(incomplete[:SIZE_BYTES])
 
-    def _size(self, prefix: memoryview) -> int:
+    def _parse_frame_size(self, prefix: memoryview) -> int:
         size = int.from_bytes(prefix, "big", signed=True)
         if 0 <= size <= self._limit:
             return size

@@ -165,7 +165,7 @@ class RowWriter:
         """Return the current size of each row in bytes, shape (n,)."""
         total = np.full(self.rows, len(self._constant), np.int64)
         for piece in self._pieces:
-            total += _sizes(piece)
+            total += _piece_sizes(piece)
         return total
 
     def join(self, order: NDArray[np.intp] | None = None, tail: bytes = b"") -> pa.BinaryArray:
@@ -249,7 +249,7 @@ def _where(piece: _Piece, mask: Mask) -> _Piece:
     return Entries(piece.column, piece.lengths * mask)
 
 
-def _sizes(piece: _Piece) -> Integers:
+def _piece_sizes(piece: _Piece) -> Integers:
     """Return the size of a piece in each row, in bytes; shape (n,) or (1,)."""
     if isinstance(piece, InlineView):
         return piece.size.view(np.int64)

@@ -54,10 +54,10 @@ def principal_of(security: SecurityConfig) -> str:
 
     Source: ``DefaultKafkaPrincipalBuilder`` without mapping rules.
     """
-    return f"User:{_name(security)}"
+    return f"User:{_principal_name(security)}"
 
 
-def _name(security: SecurityConfig) -> str:
+def _principal_name(security: SecurityConfig) -> str:
     if security.sasl is not None:
         return _sasl_name(security.sasl)
     if security.tls is not None and security.tls.keystore is not None:

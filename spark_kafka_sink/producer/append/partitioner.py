@@ -145,17 +145,17 @@ class Partitioner:
         counts = np.array([topic.partition_count for topic in topics], np.int32)
         if rows.partition is not None and not rows.partition.null_count:
             partitions = _explicit_partitions(rows, rows.partition, topics)
-            _count(self.assigned_rows, np.ones(len(rows), np.bool_), rows, topics)
+            _count_by_topic(self.assigned_rows, np.ones(len(rows), np.bool_), rows, topics)
             return route_of(rows, topics, counts, partitions)
         count_of = counts[rows.topic_indexes] if rows.topic_indexes is not None else counts[0]
         partitions = np.empty(len(rows), np.int32)
         without_explicit = self._assign_explicit(rows, topics, partitions)
         if without_explicit is not None:
-            _count(self.assigned_rows, ~without_explicit, rows, topics)
+            _count_by_topic(self.assigned_rows, ~without_explicit, rows, topics)
         open_rows = self._assign_keyed(rows, count_of, partitions, without_explicit)
         if open_rows is not None and open_rows is not without_explicit and not self._ignore_keys:
             keyed = ~open_rows if without_explicit is None else without_explicit & ~open_rows
-            _count(self.keyed_rows, keyed, rows, topics)
+            _count_by_topic(self.keyed_rows, keyed, rows, topics)
         if self._has_sticky_rows:
             np.copyto(partitions, count_of, where=True if open_rows is None else open_rows)
         else:
@@ -228,7 +228,7 @@ class Partitioner:
         return np.where(result == UNASSIGNED, np.int32(topic.partition_count), result)
 
 
-def _count(counter: Counter[str], mask: Mask, rows: Rows, topics: Topics) -> None:
+def _count_by_topic(counter: Counter[str], mask: Mask, rows: Rows, topics: Topics) -> None:
     if rows.topic_indexes is None:
         counter[topics[0].name] += int(np.count_nonzero(mask))
         return

@@ -105,10 +105,10 @@ class BatchListeners(BatchListener):
                 if getattr(type(listener), name) is not default
             ]
             if methods:
-                setattr(self, name, methods[0] if len(methods) == 1 else _all(methods))
+                setattr(self, name, methods[0] if len(methods) == 1 else _call_all(methods))
 
 
-def _all(methods: Sequence[Callable[..., None]]) -> Callable[..., None]:
+def _call_all(methods: Sequence[Callable[..., None]]) -> Callable[..., None]:
     def notify(*args: Any, **kwargs: Any) -> None:
         for method in methods:
             method(*args, **kwargs)

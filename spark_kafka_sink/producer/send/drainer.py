@@ -212,7 +212,7 @@ class Drainer:
         if not result.fits(topic_partition, leader, batch.size):
             result.close(leader)
             return True
-        self._add(state, batch, leader, result, is_retry=is_retry)
+        self._add_to_request(state, batch, leader, result, is_retry=is_retry)
         return self.queues.head(topic_partition) is not None
 
     def _may_send(self, state: PartitionState, result: DrainResult) -> bool:
@@ -230,7 +230,7 @@ class Drainer:
             return False
         return self.breakers.may_send(state.topic_partition, state.is_busy, result.now)
 
-    def _add(
+    def _add_to_request(
         self,
         state: PartitionState,
         batch: ProducerBatch,
@@ -311,7 +311,7 @@ class Drainer:
             return
         state = self.partitions.of(topic_partition)
         if self._may_send(state, result) and state.may_send_new(leader, result.now):
-            self._add(state, batch, leader, result)
+            self._add_to_request(state, batch, leader, result)
 
 
 def _all_leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:

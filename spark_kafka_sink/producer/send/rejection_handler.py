@@ -134,7 +134,7 @@ class RejectionHandler:
         remaining, rejected = self._split_off_rejected(result)
         letters: list[ProducerBatch] = []
         if self.dead_letters is not None:
-            letters = self.dead_letters.build(result, rejected, self._message(result))
+            letters = self.dead_letters.build(result, rejected, self._broker_message(result))
         try:
             self.bad_rows.check_ratio()
         except DeliveryError as error:
@@ -161,7 +161,7 @@ class RejectionHandler:
         bad = result.rejected or set(range(len(records)))
         rejected = [record for index, record in enumerate(records) if index in bad]
         kept = [record for index, record in enumerate(records) if index not in bad]
-        self._count(result, len(rejected))
+        self._count_bad_rows(result, len(rejected))
         if not kept:
             return [], rejected
         remaining = piece_of(batch, kept, _row_numbers_without(batch.row_numbers(), bad))
@@ -169,7 +169,7 @@ class RejectionHandler:
         recompress(remaining, batch.codec, self.client.config.compression_level)
         return [remaining], rejected
 
-    def _message(self, result: BatchResult) -> str:
+    def _broker_message(self, result: BatchResult) -> str:
         """Return the broker's message; if an ACL is missing, also a hint."""
         message, code = result.response.message or "", result.response.code
         if code not in error_codes.AUTHORIZATION_FAILED:
@@ -177,14 +177,14 @@ class RejectionHandler:
         hint = self.acls.hint(code, result.batch.topic_partition.topic)
         return f"{message}; {hint}" if message else hint
 
-    def _count(self, result: BatchResult, count: int) -> None:
+    def _count_bad_rows(self, result: BatchResult, count: int) -> None:
         batch, response = result.batch, result.response
         texts = [text or result.error for _, text in response.record_errors]
         if response.code in error_codes.RECORDS_TOO_LARGE and count == batch.records == 1:
             texts = [too_large(batch, response)]
         examples = [
             f"{batch.topic_partition}: {text}"
-            for text in texts or [self._message(result) or result.error]
+            for text in texts or [self._broker_message(result) or result.error]
         ]
         self.bad_rows.count_error(result.row_error, count, examples)
 

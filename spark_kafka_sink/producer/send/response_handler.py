@@ -95,7 +95,7 @@ class ResponseHandler:
                 topic, partition = batch.topic_partition
                 key = (batch.delivery.topic_id if has_ids else None) or topic
                 partition_response = partition_responses.get((key, partition), default)
-                self._apply(BatchResult(state, batch, partition_response), completion, now)
+                self._handle_batch(BatchResult(state, batch, partition_response), completion, now)
             if state.can_renumber:
                 self.completer.renumber(state)
         if response is not None:
@@ -136,7 +136,7 @@ class ResponseHandler:
             self.delivery_timeout.record_pause(node_id, now, pause_ms, by_produce=by_produce)
             self.client.network.throttle(node_id, pause_ms / 1000, now)
 
-    def _apply(self, result: BatchResult, completion: Completion, now: float) -> None:
+    def _handle_batch(self, result: BatchResult, completion: Completion, now: float) -> None:
         batch, code, step = result.batch, result.response.code, _COMPLETED
         batch.delivery.loss = completion.failure or ""
         if code != ErrorCode.none:

@@ -110,7 +110,7 @@ class PartitionColumns:
             return self.keys
         moved = np.array([index_of[topic] for topic in self.topics], np.int64)
         numbers = self.keys & ((1 << _TOPIC_SHIFT) - 1)
-        return _numbers((moved[self.keys >> _TOPIC_SHIFT] << _TOPIC_SHIFT) | numbers)
+        return _int64_column((moved[self.keys >> _TOPIC_SHIFT] << _TOPIC_SHIFT) | numbers)
 
     def column(self, name: str) -> Column:
         """Return the n numbers of a field."""
@@ -147,9 +147,9 @@ def _aggregated(name: str, column: Column, starts: Column) -> Column:
     """Return one number per group of rows; `starts` contains the first row of each group."""
     rule = RULES[name]
     if rule is sum:
-        return _numbers(np.add.reduceat(column, starts))
+        return _int64_column(np.add.reduceat(column, starts))
     if rule is highest:
-        return _numbers(np.maximum.reduceat(column, starts))
+        return _int64_column(np.maximum.reduceat(column, starts))
     if rule is lowest:
         limit = np.iinfo(np.int64).max
         known = column != UNKNOWN
@@ -159,7 +159,7 @@ def _aggregated(name: str, column: Column, starts: Column) -> Column:
     return np.where(smallest == np.maximum.reduceat(column, starts), smallest, UNKNOWN)
 
 
-def _numbers(numbers: Any) -> Column:
+def _int64_column(numbers: Any) -> Column:
     return np.asarray(numbers, np.int64)
 
 

@@ -35,7 +35,8 @@ def _partitions(report: DeliveryCounters) -> str:
     if not report.partitions:
         return ""
     table = partition_table(report, _PARTITIONS_SHOWN)
-    head, body = _row("th", table.columns), "".join(_row("td", row) for row in table.rows)
+    head = _table_row("th", table.columns)
+    body = "".join(_table_row("td", row) for row in table.rows)
     caption = f"<p>{table.caption}</p>" if table.caption else ""
     return (
         f"<details><summary>{plural(len(report.partitions), 'partition')}</summary>"
@@ -43,5 +44,5 @@ def _partitions(report: DeliveryCounters) -> str:
     )
 
 
-def _row(tag: str, cells: Iterable[str]) -> str:
+def _table_row(tag: str, cells: Iterable[str]) -> str:
     return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"

@@ -114,7 +114,12 @@ def title(report: DeliveryCounters) -> str:
 
 def summary_line(report: DeliveryCounters) -> str:
     """Return a one-line summary: outcome of the rows, size, speed, and errors."""
-    parts = [_statuses(report), *_bad_row_sums(report), _size(report), _time(report, None)]
+    parts = [
+        _statuses(report),
+        *_bad_row_sums(report),
+        _sizes_and_ratio(report),
+        _durations_and_rates(report, None),
+    ]
     counts = ((report.retries, "retry", "retries"), (report.splits, "split batch", "split batches"))
     parts += [plural(count, *words) for count, *words in counts if count]
     if report.throttle_ms:
@@ -126,11 +131,11 @@ def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> li
     """Return the lines that `summarize` formats, as pairs of name and text."""
     return [
         *_write_status(report),
-        *_rows(report),
+        *_row_outcomes(report),
         ("records", _statuses(report)),
-        ("size", _size(report)),
+        ("size", _sizes_and_ratio(report)),
         ("spread", _spread(report)),
-        ("time", _time(report, duration_ms)),
+        ("time", _durations_and_rates(report, duration_ms)),
         *(_dry_run_rows(report) if report.dry_run else _latencies(report)),
         *_formats(report),
         ("problems", _problems(report)),
@@ -165,7 +170,7 @@ def _write_status(report: DeliveryCounters) -> list[tuple[str, str]]:
     return rows
 
 
-def _rows(report: DeliveryCounters) -> list[tuple[str, str]]:
+def _row_outcomes(report: DeliveryCounters) -> list[tuple[str, str]]:
     """Return the number of rows by outcome, if some rows did not go to their topic."""
     if not report.poison:
         return []
@@ -205,7 +210,7 @@ def _bad_row_lines(report: DeliveryCounters) -> list[tuple[str, str]]:
     ]
 
 
-def _size(report: DeliveryCounters) -> str:
+def _sizes_and_ratio(report: DeliveryCounters) -> str:
     before, after = report.bytes_uncompressed, report.bytes_sent
     ratio = f" ({before / after:.1f} to 1)" if after and before != after else ""
     word = "to be sent" if report.dry_run else "sent"
@@ -230,7 +235,7 @@ def _partitions(report: DeliveryCounters, partitions: Sequence[PartitionReport])
     return prefix + plural(whole, "partition")
 
 
-def _time(report: DeliveryCounters, given_ms: int | None) -> str:
+def _durations_and_rates(report: DeliveryCounters, given_ms: int | None) -> str:
     """Return durations and rates.
 
     Rates refer to the whole write if its time is known. They exclude the start of Python workers,

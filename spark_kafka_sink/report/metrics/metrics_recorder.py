@@ -102,11 +102,13 @@ class MetricsRecorder:
             buffer_peak=self.buffer_peak,
             serialize_time=int(self.serialize_time * producer_metrics.MILLION),
             brokers=tuple(
-                producer_metrics.BrokerMetrics(**_built(meter, producer_metrics.BrokerMetrics))
+                producer_metrics.BrokerMetrics(
+                    **_build_fields(meter, producer_metrics.BrokerMetrics)
+                )
                 for _, meter in sorted(self.brokers.copy().items())
             ),
             topics=tuple(
-                producer_metrics.TopicMetrics(**_built(meter, producer_metrics.TopicMetrics))
+                producer_metrics.TopicMetrics(**_build_fields(meter, producer_metrics.TopicMetrics))
                 for _, meter in sorted(self.topics.copy().items())
             ),
             settings=self.settings,
@@ -120,7 +122,7 @@ class MetricsRecorder:
         return meter
 
 
-def _built(meter: Meter, kind: type) -> dict[str, Any]:
+def _build_fields(meter: Meter, kind: type) -> dict[str, Any]:
     """Return the values so far of the metrics of this kind, by name."""
     values = ((field.name, getattr(meter, field.name)) for field in fields(kind))
     return {

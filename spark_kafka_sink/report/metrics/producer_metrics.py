@@ -183,9 +183,9 @@ class ProducerMetrics:
     def to_dict(self) -> dict[str, Any]:
         """Return the metrics for JSON."""
         return {
-            **_plain(self),
-            "brokers": [_plain(broker) for broker in self.brokers],
-            "topics": [_plain(topic) for topic in self.topics],
+            **_fields_to_json(self),
+            "brokers": [_fields_to_json(broker) for broker in self.brokers],
+            "topics": [_fields_to_json(topic) for topic in self.topics],
             "settings": dict(self.settings),
         }
 
@@ -193,11 +193,14 @@ class ProducerMetrics:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Parse the result of `to_dict`."""
         return cls(
-            **_read(cls, data),
+            **_fields_from_json(cls, data),
             brokers=tuple(
-                BrokerMetrics(**_read(BrokerMetrics, broker)) for broker in data["brokers"]
+                BrokerMetrics(**_fields_from_json(BrokerMetrics, broker))
+                for broker in data["brokers"]
             ),
-            topics=tuple(TopicMetrics(**_read(TopicMetrics, topic)) for topic in data["topics"]),
+            topics=tuple(
+                TopicMetrics(**_fields_from_json(TopicMetrics, topic)) for topic in data["topics"]
+            ),
             settings=tuple(sorted((str(k), str(v)) for k, v in data["settings"].items())),
         )
 
@@ -208,14 +211,14 @@ def _columns(kind: type) -> list[tuple[str, str]]:
     return [column for column in columns if not column[1].startswith("tuple")]
 
 
-def _plain(part: Any) -> dict[str, Any]:
+def _fields_to_json(part: Any) -> dict[str, Any]:
     values = ((name, getattr(part, name)) for name, _ in _columns(type(part)))
     return {
         name: value.to_dict() if isinstance(value, Histogram) else value for name, value in values
     }
 
 
-def _read(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
+def _fields_from_json(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
     """Read the fields of a part. Counters that older reports do not contain are 0."""
     return {
         name: _READERS[type_name](data.get(name, 0) if type_name == "int" else data[name])

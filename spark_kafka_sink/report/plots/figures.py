@@ -137,7 +137,7 @@ def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:
     )
     for axis, (name, title) in zip(axes, _SHOWN.items(), strict=False):
         _bars(axis, title, changes[name])
-    _settings(axes[-1], compared.settings)
+    _draw_settings(axes[-1], compared.settings)
     return panels.finish_figure(figure)
 
 
@@ -160,11 +160,14 @@ def _factor(change: Change) -> str:
     return f"{sign} {panels.number(times)}"
 
 
-def _settings(axes: Axes, settings: Sequence[tuple[str, str, str]]) -> None:
+def _draw_settings(axes: Axes, settings: Sequence[tuple[str, str, str]]) -> None:
     """Draw the settings that differ, as text."""
     axes.set_axis_off()
     axes.set_title("settings\n", loc="left", fontsize="medium", fontweight="bold")
-    lines = [f"{name}\n    {_value(old)} → {_value(new)}" for name, old, new in settings]
+    lines = [
+        f"{name}\n    {_shortened_value(old)} → {_shortened_value(new)}"
+        for name, old, new in settings
+    ]
     omitted = len(lines) - _SETTINGS_SHOWN
     if omitted > 0:
         lines[_SETTINGS_SHOWN:] = [f"and {omitted} more"]
@@ -172,5 +175,5 @@ def _settings(axes: Axes, settings: Sequence[tuple[str, str, str]]) -> None:
     axes.text(0, 1, text, va="top", fontsize="small", transform=axes.transAxes)
 
 
-def _value(text: str) -> str:
+def _shortened_value(text: str) -> str:
     return f"{int(text):,}" if text.isdigit() else text or "not set"

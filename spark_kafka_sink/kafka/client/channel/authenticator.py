@@ -150,7 +150,7 @@ class Authenticator:
         code, reason = int(response.error_code), quoted(response.error_message or "")
         if code:
             raise AuthenticationError(
-                f"the broker rejected the login with SASL mechanism {self._name}"
+                f"the broker rejected the login with SASL mechanism {self._shown_mechanism}"
                 + (f": {reason}" if reason else ""),
                 kafka_error=error_name(code),
                 hint=_HINTS[self._login.mechanism],
@@ -165,7 +165,7 @@ class Authenticator:
         return self._exchange.mechanism
 
     @property
-    def _name(self) -> str:
+    def _shown_mechanism(self) -> str:
         ours, theirs = self._login.mechanism.value, self._wire_name
         return ours if ours == theirs else f"{ours} (as {theirs})"
 

@@ -102,7 +102,7 @@ class BackgroundCalls:
             owner, call, wakeup = self._waiting.popleft()
             self._running += 1
             thread = Thread(
-                target=self._run, args=(owner, call, wakeup), name=self._name, daemon=True
+                target=self._run_call, args=(owner, call, wakeup), name=self._name, daemon=True
             )
             try:
                 thread.start()
@@ -110,7 +110,9 @@ class BackgroundCalls:
                 self._done.put(CallResult(owner=owner, error=OSError(str(error))))
                 wakeup()
 
-    def _run(self, owner: Hashable, call: Callable[[], Any], wakeup: Callable[[], None]) -> None:
+    def _run_call(
+        self, owner: Hashable, call: Callable[[], Any], wakeup: Callable[[], None]
+    ) -> None:
         try:
             result = CallResult(owner=owner, value=call())
         except BaseException as error:  # noqa: BLE001 - such as a panic of a library in Rust

@@ -115,7 +115,7 @@ def _diagnose(error: Exception, circumstances: Circumstances) -> Diagnosis:
     if isinstance(error, TimeoutError) or not isinstance(error, OSError):
         return Diagnosis(reason_of(error))
     if (mismatch := _mismatch(circumstances)) is not None:
-        return Diagnosis(_text(mismatch), FailureKind.MISMATCH, mismatch)
+        return Diagnosis(_message_with_hint(mismatch), FailureKind.MISMATCH, mismatch)
     return Diagnosis(reason_of(error))
 
 
@@ -129,7 +129,7 @@ def reason_of(error: Exception) -> str:
 def _rejected(error: errors.KafkaProdError, circumstances: Circumstances) -> Diagnosis:
     named = copy(error)
     named.broker = named.broker or circumstances.broker
-    return Diagnosis(_text(error), FailureKind.REJECTED, named)
+    return Diagnosis(_message_with_hint(error), FailureKind.REJECTED, named)
 
 
 def _other_protocol(error: OtherProtocolError, circumstances: Circumstances) -> Diagnosis:
@@ -144,7 +144,7 @@ def _other_protocol(error: OtherProtocolError, circumstances: Circumstances) -> 
     unclear = errors.BrokerUnavailableError(
         error.message, broker=circumstances.broker, hint=error.hint
     )
-    return Diagnosis(_text(unclear), FailureKind.MISMATCH, unclear)
+    return Diagnosis(_message_with_hint(unclear), FailureKind.MISMATCH, unclear)
 
 
 def _tls(error: ssl.SSLError, circumstances: Circumstances) -> Diagnosis:
@@ -155,8 +155,8 @@ def _tls(error: ssl.SSLError, circumstances: Circumstances) -> Diagnosis:
     if isinstance(failure, errors.TlsError):
         return _rejected(failure, circumstances)
     if (mismatch := _mismatch(circumstances)) is not None:
-        return Diagnosis(_text(mismatch), FailureKind.MISMATCH, mismatch)
-    return Diagnosis(_text(failure))
+        return Diagnosis(_message_with_hint(mismatch), FailureKind.MISMATCH, mismatch)
+    return Diagnosis(_message_with_hint(failure))
 
 
 def _mismatch(circumstances: Circumstances) -> errors.KafkaProdError | None:
@@ -206,7 +206,7 @@ def _mismatch(circumstances: Circumstances) -> errors.KafkaProdError | None:
             return None
 
 
-def _text(error: errors.KafkaProdError) -> str:
+def _message_with_hint(error: errors.KafkaProdError) -> str:
     """Return the message and the hint, without the broker, which the caller adds."""
     if not error.hint:
         return error.message

@@ -111,14 +111,14 @@ class TlsTransport:
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
-                self._send()
+                self._send_encrypted()
                 if not self._receive_more():
                     return False
             except ssl.SSLError:
                 self._send_own()
                 raise
             else:
-                self._send()
+                self._send_encrypted()
                 return True
 
     def write(self, buffers: Sequence[Buffer]) -> int:
@@ -201,14 +201,14 @@ class TlsTransport:
             raise
 
     def _encrypt_and_send(self, buffers: Sequence[Buffer]) -> None:
-        if not self._send() or self._encrypted:
+        if not self._send_encrypted() or self._encrypted:
             return
         for chunk in _chunks(buffers):
             if not self._encrypt(chunk):
                 break
-            if self._outgoing.pending >= WINDOW and not self._send():
+            if self._outgoing.pending >= WINDOW and not self._send_encrypted():
                 return
-        self._send()
+        self._send_encrypted()
 
     def _encrypt(self, data: Buffer) -> bool:
         """Encrypt data; return False if OpenSSL did not accept it."""
@@ -220,7 +220,7 @@ class TlsTransport:
         self._encrypted.append((self._taken + self._outgoing.pending, count))
         return True
 
-    def _send(self) -> bool:
+    def _send_encrypted(self) -> bool:
         """Write the encrypted bytes; return True if the socket has accepted all of them."""
         while self.unsent:
             if not self._unsent:
@@ -241,7 +241,7 @@ class TlsTransport:
         """
         if not self._encrypted:
             with suppress(OSError):
-                self._send()
+                self._send_encrypted()
 
     def _count_written(self) -> int:
         written = 0

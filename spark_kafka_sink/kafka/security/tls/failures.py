@@ -239,12 +239,12 @@ def parse_peer_certificate(der: bytes | None) -> PeerCertificate | None:
 def _readable_names(certificate: x509.Certificate) -> tuple[str, ...] | None:
     """Return the names, or None if an extension is damaged, duplicated or of an unusual type."""
     try:
-        return _names(certificate)
+        return _host_names(certificate)
     except Exception:  # noqa: BLE001 - as above
         return None
 
 
-def _names(certificate: x509.Certificate) -> tuple[str, ...]:
+def _host_names(certificate: x509.Certificate) -> tuple[str, ...]:
     """Return the names in subjectAltName, or else the common name (RFC 6125), as OpenSSL does."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)

@@ -196,7 +196,7 @@ def trusted_certificates(store: TrustStore) -> list[bytes]:
         ConfigError: the store cannot be read or opened, or contains no certificate.
     """
     option = store.certificates.option if store.certificates else store.location_option
-    entries = _read(store, option)
+    entries = _read_truststore(store, option)
     if not entries:
         raise ConfigError(
             f"option {option} contains no certificate",
@@ -206,7 +206,7 @@ def trusted_certificates(store: TrustStore) -> list[bytes]:
     return entries
 
 
-def _read(store: TrustStore, option: str) -> list[bytes]:
+def _read_truststore(store: TrustStore, option: str) -> list[bytes]:
     if store.certificates is not None:
         return _pem_certificates(store.certificates.reveal(), option)
     if store.location is None:
