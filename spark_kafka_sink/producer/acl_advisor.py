@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthorizationError
-from spark_kafka_sink.common.text import capitalized
+from spark_kafka_sink.common.text import capitalized, listed
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
@@ -119,8 +119,8 @@ class AclAdvisor:
         """Return a hint on the ACLs of an idempotent producer; `topics` may be incomplete."""
         names = sorted(topics, key=lambda name: (name == self.dead_letter_topic, name))
         if names:
-            write = "; ".join(self.grant_hint(_write(topic)) for topic in names[:_MAX_TOPICS])
-            write += f" and {len(names) - _MAX_TOPICS} more" * (len(names) > _MAX_TOPICS)
+            hints = [self.grant_hint(_write(topic)) for topic in names]
+            write = listed(hints, _MAX_TOPICS, "; ")
         else:
             write = self._commands.grant_hint(_write("<topic>"), "each topic of the job")
         cluster = self.grant_hint(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))

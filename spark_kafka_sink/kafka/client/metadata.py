@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.debug_log import DebugLog
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
+from spark_kafka_sink.common.text import listed
 from spark_kafka_sink.config.enums import RecoveryStrategy
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node
@@ -318,7 +319,7 @@ class Metadata:
                     topic,
                     len(leaderless),
                     self.cluster.topics[topic].partition_count,
-                    _first_few(leaderless),
+                    listed([*map(str, leaderless)], _MAX_LISTED_PARTITIONS),
                     now - outage.since,
                     self._config.delivery_timeout_ms,
                     self._outages.take_omitted_note(),
@@ -350,11 +351,6 @@ def is_fatal(cluster: ClusterSnapshot, topic: str) -> bool:
     """Return True if a topic's latest error is not transient."""
     code = cluster.errors.get(topic, ErrorCode.none)
     return code != ErrorCode.none and code not in TRANSIENT_TOPIC_ERRORS
-
-
-def _first_few(partitions: list[int]) -> str:
-    named = ", ".join(str(partition) for partition in partitions[:_MAX_LISTED_PARTITIONS])
-    return named if len(partitions) <= _MAX_LISTED_PARTITIONS else f"{named}, ..."
 
 
 def _split(server: str) -> tuple[str, int]:

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
-from spark_kafka_sink.common.text import quoted
+from spark_kafka_sink.common.text import listed, quoted
 from spark_kafka_sink.config.security.security_config import Mechanism
 from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
@@ -119,7 +119,7 @@ class Authenticator:
         """
         code, ours = int(response.error_code), self._wire_name
         if code == ErrorCode.unsupported_sasl_mechanism:
-            offered = ", ".join(sorted(quoted(name) for name in response.mechanisms[:_MAX_LISTED]))
+            offered = listed(sorted(map(quoted, response.mechanisms)), _MAX_LISTED)
             raise AuthenticationError(
                 f"the broker does not offer the SASL mechanism {ours}: it offers "
                 f"{offered or 'none'}",

@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, TlsError
+from spark_kafka_sink.common.text import listed
 from spark_kafka_sink.kafka.security.tls.client_context import (
     WEAKER,
     CipherSuiteError,
@@ -297,9 +298,8 @@ def _describe_other_host(shown: PeerCertificate | None, broker: str) -> str:
     host = broker.rpartition(":")[0].strip("[]") or broker
     if shown is None or shown.names is None:
         return f"the broker's certificate is not valid for {host}"
-    names = ", ".join(shown.names[:_MAX_NAMES]) or "no host"
-    ellipsis = ", …" if len(shown.names) > _MAX_NAMES else ""
-    return f"the broker's certificate is valid for {names}{ellipsis}, not for {host}"
+    names = listed(shown.names, _MAX_NAMES) or "no host"
+    return f"the broker's certificate is valid for {names}, not for {host}"
 
 
 def _describe_unknown_authority(code: int, shown: PeerCertificate | None) -> str:
