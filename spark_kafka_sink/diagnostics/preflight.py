@@ -48,7 +48,7 @@ _OFF: Final = "If executors can reach the brokers but this host cannot, set pref
 _TASKS_CONTINUE: Final = (
     "The tasks will still try to write; with preflight=fail, such a write fails immediately"
 )
-_LOG = logging.getLogger("spark_kafka_sink")
+_LOG = logging.getLogger(__name__)
 
 
 def first_fatal_error(findings: Iterable[Finding], mode: PreflightMode) -> KafkaProdError | None:

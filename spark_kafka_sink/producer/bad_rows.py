@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import Rows
 
 
-_LOG = logging.getLogger("spark_kafka_sink.bad_rows")
+_LOG = logging.getLogger(__name__)
 _MIN_ROWS = 1_000
 """Minimum number of rows after which the ratio of bad rows can fail a task."""
 

@@ -32,7 +32,7 @@ from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_LOG = logging.getLogger("spark_kafka_sink")
+_LOG = logging.getLogger(__name__)
 _HEADER = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
 COLUMNS = (
     types.StructField("key", types.BinaryType()),

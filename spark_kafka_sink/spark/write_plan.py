@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import types
 
 
-_LOG = logging.getLogger("spark_kafka_sink")
+_LOG = logging.getLogger(__name__)
 
 
 def plan_batch(

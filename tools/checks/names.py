@@ -1,10 +1,10 @@
 """Check names, words, and the place of constants: `python -m tools.checks.names [PATH ...]`.
 
 Prints every violation: words that have another word in this project, hints that are no sentence,
-documented arguments that do not exist, classes of the same name, and constants without an
-underscore that only one file uses. In tests and tools too: constants below a class or function that
-they do not need, variables whose name says nothing, test files that have the name of no module, and
-imports of test files.
+documented arguments that do not exist, classes of the same name, loggers that do not have the name
+of their module, and constants without an underscore that only one file uses. In tests and tools
+too: constants below a class or function that they do not need, variables whose name says nothing,
+test files that have the name of no module, and imports of test files.
 """
 
 import ast
@@ -151,7 +151,23 @@ def unnamed_units(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, f"end the name {node.id} with _S"
 
 
-CHECKS = (vague_names, other_words, late_constants, unnamed_units, unknown_arguments, partial_hints)
+def misnamed_loggers(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each module's logger that has another name than the module."""
+    for node in tree.body:
+        text = ast.unparse(node) if isinstance(node, ast.Assign | ast.AnnAssign) else ""
+        if "getLogger(" in text and "getLogger(__name__)" not in text:
+            yield node.lineno, "name the logger __name__"
+
+
+CHECKS = (
+    vague_names,
+    other_words,
+    late_constants,
+    unnamed_units,
+    unknown_arguments,
+    partial_hints,
+    misnamed_loggers,
+)
 
 
 def main() -> None:

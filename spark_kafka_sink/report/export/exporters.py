@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
-_LOG = logging.getLogger("spark_kafka_sink")
+_LOG = logging.getLogger(__name__)
 TIMEOUT_S = 30.0
 """Time limit of an export in seconds."""
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
-_LOG = logging.getLogger("spark_kafka_sink")
+_LOG = logging.getLogger(__name__)
 _CLOCK: Final = SystemClock()
 
 

@@ -42,7 +42,7 @@ _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 """Option of Spark's ``AsyncProgressTrackingMicroBatchExecution``, which starts a batch before the
 previous batch is recorded.
 """
-_LOG = logging.getLogger("spark_kafka_sink")
+_LOG = logging.getLogger(__name__)
 _WITHOUT_BATCH_ID = (
     "exactly once without batchId: all rows or none are written, but a run of this job after a "
     "successful run writes them again. Set batchId to write them once."

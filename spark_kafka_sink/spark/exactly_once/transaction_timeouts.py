@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
     from spark_kafka_sink.exactly_once.task_transaction import TaskResult
 
-_LOG = logging.getLogger("spark_kafka_sink")
+_LOG = logging.getLogger(__name__)
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _KAFKAS_DEFAULT_MS = 900_000
 _NEAR: Final = 0.5

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 
-_LOG = logging.getLogger("spark_kafka_sink")
+_LOG = logging.getLogger(__name__)
 _UNKNOWN_QUERY = "unknown-query"
 _DELIVERED = (
     "tasks that did not finish are not counted; the others delivered these rows, which stay in "

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-_LOG = logging.getLogger("spark_kafka_sink")
+_LOG = logging.getLogger(__name__)
 _NUMBER = "{batchId}"
 _FILE_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 

@@ -39,7 +39,7 @@ _DATAGRAM = 4096
 _MISSED_INTERVALS = 3
 """Number of intervals without a datagram after which a task no longer counts as running."""
 _UPDATE_INTERVAL_S = 2.0
-_LOG = logging.getLogger("spark_kafka_sink")
+_LOG = logging.getLogger(__name__)
 _WINDOW_S = 10.0
 """Time window of the current rate, in seconds."""
 _SUMMED = ("rows", *(field.name for field in fields(ProgressCounts)))

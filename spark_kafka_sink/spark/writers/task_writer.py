@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
     from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
-_LOG = logging.getLogger("spark_kafka_sink")
+_LOG = logging.getLogger(__name__)
 _ABORT_S = 5.0
 """Maximum seconds that a failed task may take to abort its transaction; after that, the driver
 aborts it.

@@ -344,7 +344,11 @@ def test_new_checkpoint_does_not_lose_rows_with_spark_connect(
 def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the driver's warnings about writes."""
     log_records = (record for record in caplog.records if record.levelname == "WARNING")
-    return [record.getMessage() for record in log_records if record.name == "spark_kafka_sink"]
+    return [
+        record.getMessage()
+        for record in log_records
+        if record.name.startswith("spark_kafka_sink.spark.")
+    ]
 
 
 def _connect_settings(run: str) -> dict[str, str]:
