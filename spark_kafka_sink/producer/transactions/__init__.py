@@ -10,5 +10,8 @@ In reading order:
 - `transaction_partitions`: the partitions to add (transactions V1)
 - `transaction_timer`: when the transaction began, and its timeout
 - `transaction_manager`: drives the transaction from the sender's loop
-- `coordinator_requests`: finds the coordinator, builds requests to it, and handles their errors
+- `transaction_abort`: the abort of a failed transaction: its request, and what a response means
+- `find_coordinator`: finds the coordinator, and connects to it
+- `coordinator_requests`: builds the requests to coordinators
+- `coordinator_errors`: determines how to handle the errors of coordinators
 """

@@ -13,17 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
 from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
-from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol import transactions
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions import coordinator_requests
-from spark_kafka_sink.producer.transactions.coordinator_requests import (
+from spark_kafka_sink.producer.transactions.coordinator_errors import (
+    RETRYING,
     CoordinatorAction,
-    CoordinatorLookup,
+    action_for,
+    coordinator_error,
+    error_code,
+    flag_error_code,
+    worst_code,
 )
+from spark_kafka_sink.producer.transactions.find_coordinator import CoordinatorLookup
 from spark_kafka_sink.producer.transactions.producer_transaction import (
     ENDED,
     FAILED,
@@ -33,6 +38,10 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
     mark_uncommittable,
     next_state,
     second_attempt_error,
+)
+from spark_kafka_sink.producer.transactions.transaction_abort import (
+    abort_request,
+    state_after_abort,
 )
 from spark_kafka_sink.producer.transactions.transaction_partitions import (
     AddState,
@@ -46,7 +55,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
-    from spark_kafka_sink.kafka.client.request import Completion
+    from spark_kafka_sink.kafka.client.request import Completion, Request
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import (
         TransactionalProducer,
@@ -62,15 +71,6 @@ if TYPE_CHECKING:
 _ADD_BACKOFF_S = 0.02
 """Seconds to wait after CONCURRENT_TRANSACTIONS, while the markers of the previous transaction are
 being written. Source: ``TransactionManager.ADD_PARTITIONS_RETRY_BACKOFF_MS``."""
-_ALREADY_ENDED = frozenset(
-    {
-        ErrorCode.invalid_txn_state,
-        ErrorCode.producer_fenced,
-        ErrorCode.invalid_producer_epoch,
-        ErrorCode.invalid_producer_id_mapping,
-    }
-)
-"""Error codes in the response to an abort request if there is nothing to abort."""
 
 
 class TransactionManager:
@@ -278,16 +278,20 @@ class TransactionManager:
     def _next_request(self, connection: ConnectionProtocol, now: float) -> Request:
         if self._checks_flag and self._unchecked_flag is not None:
             values: FieldValues = {"transactional_ids": [self._unchecked_flag]}
-            return self._request(connection, ApiKey.DESCRIBE_TRANSACTIONS, values)
+            return coordinator_requests.negotiated_request(
+                connection, ApiKey.DESCRIBE_TRANSACTIONS, values, self
+            )
         match self.state:
             case ProducerTransactionState.UNINITIALIZED:
                 return self._init_producer_id_request(connection)
             case ProducerTransactionState.ABORTING:
-                return self._abort_request(connection)
+                return abort_request(connection, self.settings, self._opened, self)
         assert self._opened is not None
         self._begin(now)
         values = transactions.add_partitions_values(self._opened, self.partitions.take_new())
-        return self._request(connection, ApiKey.ADD_PARTITIONS_TO_TXN, values)
+        return coordinator_requests.negotiated_request(
+            connection, ApiKey.ADD_PARTITIONS_TO_TXN, values, self
+        )
 
     def _init_producer_id_request(self, connection: ConnectionProtocol) -> Request:
         request = coordinator_requests.init_producer_id_request(connection, self.settings, self)
@@ -295,33 +299,6 @@ class TransactionManager:
         self.has_sent_init_producer_id = True
         self.identity.transition_to(ProducerIdState.REQUESTED)
         return request
-
-    def _abort_request(self, connection: ConnectionProtocol) -> Request:
-        if self.settings.joined is not None:
-            # If a newer driver has bumped the epoch, EndTxn fails, whereas InitProducerId would
-            # abort the newer driver's transaction.
-            return self._end_request(connection, self.settings.joined.producer)
-        assert self._opened is not None
-        if self.version.bumps_epoch:
-            return self._end_request(connection, self._opened)
-        # A new epoch aborts the transaction and also fences batches that are still in flight.
-        return coordinator_requests.init_producer_id_request(connection, self.settings, self)
-
-    def _end_request(
-        self, connection: ConnectionProtocol, transaction: TransactionalProducer
-    ) -> Request:
-        values = transactions.end_txn_values(transaction, commit=False)
-        max_version = transaction.version.max_version(ApiKey.END_TXN)
-        return self._request(connection, ApiKey.END_TXN, values, max_version)
-
-    def _request(
-        self,
-        connection: ConnectionProtocol,
-        api: ApiKey,
-        values: FieldValues,
-        max_version: int | None = None,
-    ) -> Request:
-        return Request.of(api, connection.version(api, max_version), values, self)
 
     def _begin(self, now: float) -> None:
         if self.state is ProducerTransactionState.READY:
@@ -332,7 +309,7 @@ class TransactionManager:
 
     def _handle_init_producer_id(self, completion: Completion, now: float) -> None:
         response = completion.response
-        code = coordinator_requests.error_code(response)
+        code = error_code(response)
         if code or response is None:
             self.identity.transition_to(ProducerIdState.MISSING)
             if self.state is ProducerTransactionState.INITIALIZING:
@@ -355,7 +332,7 @@ class TransactionManager:
         producer id is either fenced, or it was granted after the flag was created and this check
         finds the flag.
         """
-        code = coordinator_requests.flag_error_code(completion.response)
+        code = flag_error_code(completion.response)
         if code == ErrorCode.transactional_id_not_found:
             self._record_success()
             self._accept_producer()
@@ -401,7 +378,7 @@ class TransactionManager:
         rejected: set[int] = set()
         for key, code in transactions.read_partition_errors(completion.response).items():
             topic_partition = TopicPartition(*key)
-            action = coordinator_requests.action_for(ApiKey.ADD_PARTITIONS_TO_TXN, code)
+            action = action_for(ApiKey.ADD_PARTITIONS_TO_TXN, code)
             if action is CoordinatorAction.DONE:
                 self.partitions.mark_added(topic_partition)
             elif action is CoordinatorAction.DENIED:
@@ -412,40 +389,29 @@ class TransactionManager:
         self.partitions.retry_adding()
         rejected.discard(ErrorCode.operation_not_attempted)
         if rejected:
-            self._retry_or_raise(completion, coordinator_requests.worst_code(rejected), now)
+            self._retry_or_raise(completion, worst_code(rejected), now)
         else:
             self._record_success()
         if ErrorCode.concurrent_transactions in rejected:
             self._retry.schedule(now + _ADD_BACKOFF_S)
 
     def _handle_abort(self, completion: Completion, now: float) -> None:
-        code = coordinator_requests.error_code(completion.response)
-        # This is the first response to the request for a new epoch, so the old transaction is being
-        # aborted.
-        is_aborting = (
-            completion.request.api is ApiKey.INIT_PRODUCER_ID
-            and code == ErrorCode.concurrent_transactions
-        )
-        if code == ErrorCode.none or is_aborting or code in _ALREADY_ENDED:
-            self._transition_to(ProducerTransactionState.ABORTED)
-            return
-        action = coordinator_requests.action_for(completion.request.api, code)
-        if action in coordinator_requests.RETRYING:
-            self._schedule_retry(action, code, now)
+        api, code = completion.request.api, error_code(completion.response)
+        after = state_after_abort(api, code)
+        if after is ProducerTransactionState.ABORTING:
+            self._schedule_retry(action_for(api, code), code, now)
         else:
-            self._transition_to(ProducerTransactionState.FATAL_ERROR)
+            self._transition_to(after)
 
     def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
-        action = coordinator_requests.action_for(completion.request.api, code)
-        if action in coordinator_requests.RETRYING:
+        action = action_for(completion.request.api, code)
+        if action in RETRYING:
             self._schedule_retry(action, code, now)
             return
         if action is CoordinatorAction.FAIL and self.state not in FAILED:
             self._transition_to(ProducerTransactionState.FATAL_ERROR)
         transactional_id = self.settings.transactional_id
-        raise coordinator_requests.coordinator_error(
-            completion, code, transactional_id, self._acls, self.settings
-        )
+        raise coordinator_error(completion, code, transactional_id, self._acls, self.settings)
 
     def _schedule_retry(self, action: CoordinatorAction, code: int, now: float) -> None:
         self._problem = error_name(code)

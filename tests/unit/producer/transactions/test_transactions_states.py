@@ -11,7 +11,7 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.transactions.coordinator_requests import (
+from spark_kafka_sink.producer.transactions.coordinator_errors import (
     CoordinatorAction,
     action_for,
     flag_error_code,

@@ -1,0 +1,60 @@
+"""The abort of a failed transaction: its request, and what a response means.
+
+These are decisions without side effects; `TransactionManager` carries them out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.producer.transactions import coordinator_requests
+from spark_kafka_sink.producer.transactions.coordinator_errors import RETRYING, action_for
+from spark_kafka_sink.producer.transactions.producer_transaction import ProducerTransactionState
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
+    from spark_kafka_sink.kafka.client.request import Request
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
+    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+
+_ALREADY_ENDED = frozenset(
+    {
+        ErrorCode.invalid_txn_state,
+        ErrorCode.producer_fenced,
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.invalid_producer_id_mapping,
+    }
+)
+"""Error codes in the response to an abort request if there is nothing to abort."""
+
+
+def abort_request(
+    connection: ConnectionProtocol,
+    settings: TransactionSettings,
+    opened: TransactionalProducer | None,
+    context: object,
+) -> Request:
+    """Return the request that aborts the transaction; `opened` may be None in a joined one."""
+    if settings.joined is not None:
+        # If a newer driver has bumped the epoch, EndTxn fails, whereas InitProducerId would abort
+        # the newer driver's transaction.
+        return coordinator_requests.end_request(connection, settings.joined.producer, context)
+    assert opened is not None
+    if opened.version.bumps_epoch:
+        return coordinator_requests.end_request(connection, opened, context)
+    # A new epoch aborts the transaction and also fences batches that are still in flight.
+    return coordinator_requests.init_producer_id_request(connection, settings, context)
+
+
+def state_after_abort(api: ApiKey, code: int) -> ProducerTransactionState:
+    """Return the state after the response to an abort request; ABORTING if it must be retried."""
+    # This is the first response to the request for a new epoch, so the old transaction is being
+    # aborted.
+    is_aborting = api is ApiKey.INIT_PRODUCER_ID and code == ErrorCode.concurrent_transactions
+    if code == ErrorCode.none or is_aborting or code in _ALREADY_ENDED:
+        return ProducerTransactionState.ABORTED
+    if action_for(api, code) in RETRYING:
+        return ProducerTransactionState.ABORTING
+    return ProducerTransactionState.FATAL_ERROR
