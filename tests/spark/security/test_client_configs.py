@@ -15,7 +15,12 @@ from tests.support.security.secured_kafka import SecuredKafka
 
 ROWS = 300
 WAIT_S = 240
-JVM_CLIENTS = [client for client in CLIENT_CONFIGS if client.jvm]
+WRITES = [
+    pytest.param(form, client, id=f"{form}, {client.name}")
+    for form in (JVM, OURS)
+    for client in CLIENT_CONFIGS
+    if client.jvm or form == OURS
+]
 
 
 def frame(spark: SparkSession) -> DataFrame:
@@ -29,19 +34,11 @@ def write(spark: SparkSession, form: str, options: dict[str, str], topic: str) -
         append(frame(spark), {**options, "topic": topic})
 
 
-@pytest.mark.parametrize("client", JVM_CLIENTS, ids=lambda client: client.name)
-def test_batch_with_spark_kafka_sink(
-    spark: SparkSession, kafka: SecuredKafka, topic: str, client: ClientConfig
-) -> None:
-    write(spark, JVM, client.spark_options(kafka), topic)
-    assert numbers(kafka, topic) == list(range(ROWS))
-
-
-@pytest.mark.parametrize("client", CLIENT_CONFIGS, ids=lambda client: client.name)
+@pytest.mark.parametrize(("form", "client"), WRITES)
 def test_batch_is_written_with_every_configuration(
-    spark: SparkSession, kafka: SecuredKafka, topic: str, client: ClientConfig
+    spark: SparkSession, kafka: SecuredKafka, topic: str, form: str, client: ClientConfig
 ) -> None:
-    write(spark, OURS, client.spark_options(kafka), topic)
+    write(spark, form, client.spark_options(kafka), topic)
     assert numbers(kafka, topic) == list(range(ROWS))
 
 

@@ -126,7 +126,18 @@ class TestIssuers:
         assert validator(signed(key)).principal == "alice"
 
     @pytest.mark.parametrize(
-        "claims", [{"iss": "https://other"}, {"aud": "web"}, {"exp": 1}, {"sub": None}]
+        "claims",
+        [
+            {"iss": "https://other"},
+            {"aud": "web"},
+            {"sub": None},
+            {"exp": 1},
+            {"exp": float("nan")},
+            {"exp": float("inf")},
+            {"exp": 10**30},
+            {"exp": "9"},
+            {"exp": []},
+        ],
     )
     def test_invalid_tokens_are_rejected(
         self, key: Any, validator: JwksValidator, claims: dict[str, Any]
@@ -147,13 +158,6 @@ class TestIssuers:
     def test_headers_of_unexpected_types(self, validator: JwksValidator, header: str) -> None:
         with pytest.raises(AuthenticationError):
             validator(token_of(header, "{}", "AAAA"))
-
-    @pytest.mark.parametrize("ends", [float("nan"), float("inf"), 10**30, "9", []])
-    def test_expiry_of_unexpected_types(
-        self, key: Any, validator: JwksValidator, ends: object
-    ) -> None:
-        with pytest.raises(AuthenticationError):
-            validator(signed(key, exp=ends))
 
     def test_token_without_subject(self, validator: JwksValidator) -> None:
         with pytest.raises(AuthenticationError):

@@ -9,6 +9,7 @@ from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
     ConfigError,
     FencedError,
+    KafkaProdError,
     ProtocolError,
     TransactionError,
 )
@@ -208,35 +209,36 @@ def test_replaced_producer_is_fenced(cluster: ScriptedCoordinator, code: int) ->
         init(cluster, current=opened("orders/stream"))
 
 
-def test_missing_permission_is_named_for_the_prefix(cluster: ScriptedCoordinator) -> None:
-    cluster.queue_codes("orders/stream", [DENIED])
-    with pytest.raises(AuthorizationError) as caught:
-        init(cluster)
-    assert caught.value.kafka_error == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
-    assert "Write on every transactional id that starts with orders is denied" in str(caught.value)
-    assert "--transactional-id orders --resource-pattern-type prefixed" in str(caught.value)
-
-
-def test_timeout_above_the_maximum_is_a_config_error(cluster: ScriptedCoordinator) -> None:
-    cluster.queue_codes("orders/stream", [BAD_TIMEOUT])
-    with pytest.raises(ConfigError, match="60000") as caught:
-        init(cluster)
-    assert caught.value.kafka_error == "INVALID_TRANSACTION_TIMEOUT"
-
-
-def test_other_errors_are_reported_by_name(cluster: ScriptedCoordinator) -> None:
-    cluster.queue_codes("orders/stream", [-1])
-    with pytest.raises(TransactionError) as caught:
-        init(cluster)
-    assert caught.value.kafka_error == "UNKNOWN_SERVER_ERROR"
-
-
-def test_timeout_contains_the_latest_error(cluster: ScriptedCoordinator) -> None:
-    cluster.queue_codes("orders/stream", [CONCURRENT_TRANSACTIONS] * 10_000)
-    with pytest.raises(BrokerUnavailableError) as caught:
+@pytest.mark.parametrize(
+    ("codes", "error", "name", "text"),
+    [
+        (
+            [DENIED],
+            AuthorizationError,
+            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+            "starts with orders is denied.*--transactional-id orders .*prefixed",
+        ),
+        ([BAD_TIMEOUT], ConfigError, "INVALID_TRANSACTION_TIMEOUT", "60000"),
+        ([-1], TransactionError, "UNKNOWN_SERVER_ERROR", ""),
+        (
+            [CONCURRENT_TRANSACTIONS] * 10_000,
+            BrokerUnavailableError,
+            "CONCURRENT_TRANSACTIONS",
+            "InitProducerId of orders/stream exceeded its deadline",
+        ),
+    ],
+)
+def test_other_errors_of_init_producer_id(
+    cluster: ScriptedCoordinator,
+    codes: list[int],
+    error: type[KafkaProdError],
+    name: str,
+    text: str,
+) -> None:
+    cluster.queue_codes("orders/stream", codes)
+    with pytest.raises(error, match=f"(?s){text}") as caught:
         init(cluster, seconds=1)
-    assert caught.value.kafka_error == "CONCURRENT_TRANSACTIONS"
-    assert "InitProducerId of orders/stream exceeded its deadline" in str(caught.value)
+    assert caught.value.kafka_error == name
 
 
 @pytest.mark.parametrize(
