@@ -79,10 +79,10 @@ def partial_hints(tree: ast.Module) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.keyword) and node.arg == "hint":
             parts = node.value.values if isinstance(node.value, ast.JoinedStr) else [node.value]
             first, last = parts[0], parts[-1]
-            if START.match(_text(first)):
-                yield node.value.lineno, f"the hint {_text(first)[:30]!r} has no capital"
-            if _text(last)[-1:].isalnum():
-                yield node.value.lineno, f"the hint {_text(last)[-30:]!r} has no full stop"
+            if START.match(_string_of(first)):
+                yield node.value.lineno, f"the hint {_string_of(first)[:30]!r} has no capital"
+            if _string_of(last)[-1:].isalnum():
+                yield node.value.lineno, f"the hint {_string_of(last)[-30:]!r} has no full stop"
 
 
 def repeated_classes(paths: Iterable[Path]) -> Iterator[str]:
@@ -116,10 +116,10 @@ def _used(node: ast.AST) -> list[str]:
         return [f"{module}.{alias.name}" for alias in node.names]
     if isinstance(node, ast.Attribute):
         return [node.attr]
-    return [_text(node)] if isinstance(node, ast.Constant) else []
+    return [_string_of(node)] if isinstance(node, ast.Constant) else []
 
 
-def _text(node: ast.expr) -> str:
+def _string_of(node: ast.expr) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 

@@ -352,7 +352,7 @@ AIOKAFKA = ClientRow(
 )
 
 
-def _run(line: list[str], text: str = "", **options: Any) -> str:
+def _run_command(line: list[str], text: str = "", **options: Any) -> str:
     done: subprocess.CompletedProcess[str] = subprocess.run(
         line,
         input=text,
@@ -369,7 +369,7 @@ def _run(line: list[str], text: str = "", **options: Any) -> str:
 
 
 def _kcat(servers: str, *arguments: str, text: str = "") -> str:
-    return _run(["kcat", "-b", servers, *arguments], text)
+    return _run_command(["kcat", "-b", servers, *arguments], text)
 
 
 def _kafka_tool(tool: str, servers: str, *arguments: str) -> str:
@@ -378,7 +378,7 @@ def _kafka_tool(tool: str, servers: str, *arguments: str) -> str:
 
 
 def _kcat_version() -> str:
-    version, library = re.findall(r"\d+\.\d+[.\d]*", _run(["kcat", "-V"]))[:2]
+    version, library = re.findall(r"\d+\.\d+[.\d]*", _run_command(["kcat", "-V"]))[:2]
     return f"{version}, librdkafka {library}"
 
 
@@ -411,7 +411,7 @@ KCAT = ClientRow(
 
 def _console_send(servers: str, topic: str, _: str) -> None:
     arguments = ["--bootstrap-server", servers, "--topic", topic]
-    _run(command(f"{TOOLS}.ConsoleProducer", arguments), TEXT)
+    _run_command(command(f"{TOOLS}.ConsoleProducer", arguments), TEXT)
 
 
 def _console_read(servers: str, topic: str, group: str | None = None) -> list[str]:
@@ -517,7 +517,7 @@ def _elsewhere(*arguments: str) -> str:
     The arguments are a task and bootstrap servers. Without them, the version of pyspark is printed.
     """
     line = [str(PYTHON), "-m", "tools.compat.client_matrix", _SPARK_TASK, *arguments]
-    return _run(line, cwd=ROOT, env=os.environ | {"PYSPARK_PYTHON": str(PYTHON)})
+    return _run_command(line, cwd=ROOT, env=os.environ | {"PYSPARK_PYTHON": str(PYTHON)})
 
 
 def spark() -> ClientRow:
@@ -529,7 +529,7 @@ def spark() -> ClientRow:
     )
 
 
-def _try(client: ClientRow, task: Task, check: Check) -> str:
+def _checked_cell(client: ClientRow, task: Task, check: Check) -> str:
     """Run a check on a new three-node cluster with replication factor 3; return its table cell."""
     started = time.monotonic()
     with EmbeddedBroker(nodes=3, replication_factor=3, auto_create_topics=True) as kafka:
@@ -547,7 +547,9 @@ def _try(client: ClientRow, task: Task, check: Check) -> str:
 
 def row(client: ClientRow) -> list[str]:
     """Return a client's row of the table, as a list of cells."""
-    cells = [_try(client, t, client.checks[t]) if t in client.checks else NONE for t in Task]
+    cells = [
+        _checked_cell(client, t, client.checks[t]) if t in client.checks else NONE for t in Task
+    ]
     return [client.name, client.version, *cells]
 
 

@@ -55,10 +55,10 @@ def scenarios() -> list[Scenario]:
 def compare(name: str, kafka: dict[str, Any], ours: dict[str, Any]) -> Iterator[Difference]:
     """Yield the differences in one scenario."""
     for path, theirs, mine in differing(kafka, ours):
-        yield Difference(name, path, _short(theirs), _short(mine))
+        yield Difference(name, path, _value_text(theirs), _value_text(mine))
 
 
-def _short(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """Return a value as text; for a log, return the offsets and record counts of its batches."""
     if isinstance(value, list) and value and isinstance(value[0], dict) and "crc" in value[0]:
         return "batches " + ", ".join(f"{b['base_offset']}+{b['count']}" for b in value)
@@ -87,7 +87,7 @@ def markdown(differing: list[Difference], count: int) -> str:
         rows[difference.path, difference.kafka, difference.ours].append(difference.scenario)
     heading = ("scenarios", "value", "Kafka", "embedded")
     lines = (
-        (_names(names), f"`{path}`", _cell(kafka), _cell(ours))
+        (_scenario_names(names), f"`{path}`", _cell(kafka), _cell(ours))
         for (path, kafka, ours), names in rows.items()
     )
     return (
@@ -97,7 +97,7 @@ def markdown(differing: list[Difference], count: int) -> str:
     )
 
 
-def _names(names: list[str]) -> str:
+def _scenario_names(names: list[str]) -> str:
     unique = list(dict.fromkeys(names))
     more = f" and {len(unique) - 2} more" if len(unique) > 2 else ""
     return "; ".join(unique[:2]) + more

@@ -184,12 +184,12 @@ def render_main_options() -> str:
 
 def render_sink_options() -> str:
     """Return a table of the sink's own options."""
-    return table(_COLUMNS, (_row(option) for option in SINK_OPTIONS))
+    return table(_COLUMNS, (_option_row(option) for option in SINK_OPTIONS))
 
 
 def render_security_options() -> str:
     """Return a table of the TLS and SASL options; their defaults are Java's."""
-    return table(_COLUMNS, (_row(option, _PREFIX) for option in SECURITY_OPTIONS))
+    return table(_COLUMNS, (_option_row(option, _PREFIX) for option in SECURITY_OPTIONS))
 
 
 def render_options() -> str:
@@ -197,14 +197,14 @@ def render_options() -> str:
     heading = ("option", "default here", "Java's default", "allowed", "meaning")
     rows = []
     for option in PRODUCER_OPTIONS:
-        name, ours, *rest = _row(option, _PREFIX)
+        name, ours, *rest = _option_row(option, _PREFIX)
         rows.append(
             (name, ours, _default(option.java_default) if option.is_java_option else "", *rest)
         )
     return table(heading, rows)
 
 
-def _row(option: Option, prefix: str = "") -> tuple[str, ...]:
+def _option_row(option: Option, prefix: str = "") -> tuple[str, ...]:
     return f"`{prefix}{option.name}`", _ours(option), _allowed(option), _meaning(option)
 
 
@@ -388,8 +388,8 @@ def render_broker_options() -> str:
     for field in fields(BrokerArguments):
         keyword = _KEYWORDS.get(field.name, field.name)
         ours = defaults.get(keyword)
-        there = _text(field.default)
-        here = _text(ours.default) if ours is not None else ""
+        there = _code(field.default)
+        here = _code(ours.default) if ours is not None else ""
         both = f"{there}, in Python {here}" if there and here and here != there else there
         python = "" if ours is None else f"`{keyword}`"
         meaning = typer_option_of(field).help
@@ -397,7 +397,7 @@ def render_broker_options() -> str:
     return table(("command line", "Python", "default", "meaning"), rows)
 
 
-def _text(value: object) -> str:
+def _code(value: object) -> str:
     if value is None or value == () or not isinstance(value, str | int):
         return ""
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
@@ -472,7 +472,7 @@ def render_format_types() -> str:
     """Return a table of Spark types, with an example in JSON and the types of Avro and Protobuf."""
     rows = [
         (
-            f"`{_name(data_type)}`",
+            f"`{_type_name(data_type)}`",
             *(_or_unsupported(encode, data_type, value) for encode in (_json, _avro, _protobuf)),
         )
         for data_type, value in _EXAMPLES
@@ -480,7 +480,7 @@ def render_format_types() -> str:
     return table(("Spark", "JSON, for example", "Avro", "Protobuf"), rows)
 
 
-def _name(data_type: types.DataType) -> str:
+def _type_name(data_type: types.DataType) -> str:
     """Return the SQL name of a type, with a note for arrays whose items can be null."""
     name = data_type.simpleString()
     nullable = isinstance(data_type, types.ArrayType) and data_type.containsNull

@@ -307,7 +307,7 @@ def _notes_itself_alone(
     return AlreadyDone(replace(step.done, plannings=step.done.plannings[-1:]))
 
 
-def _one(name: str, **faults: Any) -> Scenario:
+def _single_batch(name: str, **faults: Any) -> Scenario:
     return Scenario(name=name, runners=ONE, batches=1, **faults)
 
 
@@ -341,19 +341,19 @@ PLANTED = (
     Planted(
         "transactional ID without the attempt number",
         Rules(attempt_in_id=False),
-        _one("a lost attempt", lost=(1, 0)),
+        _single_batch("a lost attempt", lost=(1, 0)),
         "HARMED",
     ),
     Planted(
         "PRODUCER_FENCED (90) treated as success",
         Rules(end_txn_outcome=_fenced_is_committed),
-        _one("a timeout", version=Version.V1, timeouts=1),
+        _single_batch("a timeout", version=Version.V1, timeouts=1),
         "LOST",
     ),
     Planted(
         "empty transactions committed",
         Rules(commits_empty=True),
-        _one("a task without rows", empty=frozenset({(0, 1)})),
+        _single_batch("a task without rows", empty=frozenset({(0, 1)})),
         "HARMED",
     ),
     Planted(

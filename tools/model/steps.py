@@ -57,7 +57,7 @@ def start(turn: Turn) -> Successors:
         runs = {driver.run for driver in world.drivers} | {
             planning.run_id for planning in world.plannings
         }
-        driver = driver._replace(run=_unused(f"r{turn.number + 1}", runs))
+        driver = driver._replace(run=_unused_nonce(f"r{turn.number + 1}", runs))
     return [(f"is started with batch {batch}", turn.put(driver))]
 
 
@@ -90,10 +90,10 @@ def _start_tasks(turn: Turn) -> Turn:
     used = {transaction.nonce for transaction, _ in world.transactions}
     for known in (world.lost_attempts, world.drivers, world.plannings):
         used.update(message.nonce for message in known)
-    return turn.now(pc=Pc.TASKS, nonce=_unused(f"d{turn.number + 1}", used), decided=None)
+    return turn.now(pc=Pc.TASKS, nonce=_unused_nonce(f"d{turn.number + 1}", used), decided=None)
 
 
-def _unused(who: str, used: set[str]) -> str:
+def _unused_nonce(who: str, used: set[str]) -> str:
     """Return the first unused nonce of a driver."""
     return next(name for name in (f"{who}.{number}" for number in count()) if name not in used)
 
@@ -105,13 +105,13 @@ def run_tasks(turn: Turn) -> Successors:
     """Run all tasks, which check the batch and then write it, skip it, or fail."""
     verdict = turn.context.rules.batch_verdict(turn.seen, turn.batch_write)
     if verdict is BatchVerdict.SKIP:
-        return [("the tasks skip the batch", _returned(turn, (None,) * TASKS))]
+        return [("the tasks skip the batch", _tasks_returned(turn, (None,) * TASKS))]
     if verdict is not BatchVerdict.WRITE:
         rejected = turn.now(pc=Pc.RAISED, complete=False, seen=None)
         return [(f"the tasks reject the batch: {verdict}", rejected)]
     may_lose = [min(left, turn.has_rows(task)) for task, left in enumerate(turn.world.budget.lost)]
     choices = product(*[(False, True)[: 1 + loses] for loses in may_lose])
-    successors = [_write(turn, lost) for lost in choices]
+    successors = [_write_tasks(turn, lost) for lost in choices]
     if turn.world.budget.failures:
         after = turn.spend(failures=1)
         attempt = turn.attempt(0, 0)
@@ -121,7 +121,7 @@ def run_tasks(turn: Turn) -> Successors:
     return successors
 
 
-def _write(turn: Turn, lost: tuple[bool, ...]) -> tuple[str, Turn]:
+def _write_tasks(turn: Turn, lost: tuple[bool, ...]) -> tuple[str, Turn]:
     world = turn.world
     messages: list[Transaction | None] = []
     lost_attempts, budget = list(world.lost_attempts), list(world.budget.lost)
@@ -138,10 +138,10 @@ def _write(turn: Turn, lost: tuple[bool, ...]) -> tuple[str, Turn]:
         lost_attempts=tuple(sorted(lost_attempts)), budget=world.budget._replace(lost=tuple(budget))
     )
     retried = "".join(f", task {task} in its second attempt" for task in range(TASKS) if lost[task])
-    return f"the tasks write{retried}", _returned(turn.on(world), tuple(messages))
+    return f"the tasks write{retried}", _tasks_returned(turn.on(world), tuple(messages))
 
 
-def _returned(turn: Turn, messages: tuple[Transaction | None, ...]) -> Turn:
+def _tasks_returned(turn: Turn, messages: tuple[Transaction | None, ...]) -> Turn:
     return turn.now(pc=Pc.COMMIT_FIRST, complete=True, seen=None, messages=messages)
 
 
@@ -150,12 +150,12 @@ def _returned(turn: Turn, messages: tuple[Transaction | None, ...]) -> Turn:
 
 def commit_first(turn: Turn) -> Successors:
     """Call InitProducerId for the scope's transactional ID."""
-    return [_fence(turn)] if turn.context.rules.fence_first else _read(turn)
+    return [_fence(turn)] if turn.context.rules.fence_first else _read_log(turn)
 
 
 def commit_second(turn: Turn) -> Successors:
     """Read the log and choose the next step."""
-    successors = _read(turn) if turn.context.rules.fence_first else [_fence(turn)]
+    successors = _read_log(turn) if turn.context.rules.fence_first else [_fence(turn)]
     return [(label, _ask_commit(after)) for label, after in successors]
 
 
@@ -163,28 +163,31 @@ def append(turn: Turn) -> Successors:
     """Append the decision with the epoch from InitProducerId."""
     record = turn.decided if turn.decided.transactions else turn.decided.to_done()
     if not turn.may_append:
-        return [("the append is fenced", _fenced(turn))]
+        return [("the append is fenced", _fail_undecided(turn))]
     if turn.context.rules.check and not _all_open(turn):
-        return [("a transaction is no longer open", _fenced(turn))]
+        return [("a transaction is no longer open", _fail_undecided(turn))]
     if turn.is_stale:
-        return [(_STALE, _again(turn))]
+        return [(_STALE, _restart_commit(turn))]
     return [
-        ("the decision is appended", _next(turn.append(record))),
-        *_unclear(turn, "the decision", record),
+        ("the decision is appended", _advance(turn.append(record))),
+        *_without_response(turn, "the decision", record),
     ]
 
 
 def found(turn: Turn) -> Successors:
     """Append a record that this run of the query has found the batch already written."""
     if not turn.may_append:
-        return [("the append of the found record is fenced", _fenced(turn))]
+        return [("the append of the found record is fenced", _fail_undecided(turn))]
     if turn.is_stale:
-        return [(_STALE, _again(turn))]
+        return [(_STALE, _restart_commit(turn))]
     listing = turn.append(turn.seen).now(pc=Pc.LIST, first=None)
-    return [("the found record is appended", listing), *_unclear(turn, "what was found", turn.seen)]
+    return [
+        ("the found record is appended", listing),
+        *_without_response(turn, "what was found", turn.seen),
+    ]
 
 
-def _unclear(turn: Turn, what: str, record: State) -> Successors:
+def _without_response(turn: Turn, what: str, record: State) -> Successors:
     """Return the cases in which an append has no response: the record is appended or lost."""
     if not turn.world.budget.unclear:
         return []
@@ -192,9 +195,9 @@ def _unclear(turn: Turn, what: str, record: State) -> Successors:
     return [
         (
             f"{what} is appended, but the response is lost",
-            _again(turn.append(record).spend(unclear=1)),
+            _restart_commit(turn.append(record).spend(unclear=1)),
         ),
-        (f"{what} is lost, without a response", _again(after)),
+        (f"{what} is lost, without a response", _restart_commit(after)),
     ]
 
 
@@ -210,14 +213,14 @@ def roll_forward(turn: Turn) -> Successors:
 def end(turn: Turn) -> Successors:
     """Commit the next transaction of the driver's own decision."""
     if not turn.driver.todo:
-        return [("no transactions to commit", _next(turn))]
+        return [("no transactions to commit", _advance(turn))]
     first, *rest = turn.driver.todo
     turn, outcome = turn.commit(first)
     label = f"EndTxn(commit) of {first.name}: {outcome.name}"
     if outcome is not EndOutcome.COMMITTED:
         return [(label, turn.put(Driver(Pc.TORN)))]
     turn = turn.now(todo=tuple(rest))
-    return [(label, turn if rest else _next(turn))]
+    return [(label, turn if rest else _advance(turn))]
 
 
 def done(turn: Turn) -> Successors:
@@ -225,7 +228,10 @@ def done(turn: Turn) -> Successors:
     rolling = turn.driver.rolling
     if not turn.may_append:
         return [
-            ("the append of the done record is fenced", _fenced(turn) if rolling else raised(turn))
+            (
+                "the append of the done record is fenced",
+                _fail_undecided(turn) if rolling else raised(turn),
+            )
         ]
     if turn.is_stale:
         return [(_STALE, raised(turn))]
@@ -276,7 +282,7 @@ def raised(turn: Turn) -> Turn:
     return turn.put(turn.driver.reset(Pc.RAISED)._replace(complete=True))
 
 
-def _fenced(turn: Turn) -> Turn:
+def _fail_undecided(turn: Turn) -> Turn:
     """Let commit() fail without a decision.
 
     It aborts the transactions of its tasks, unless one of its appends had no response. The
@@ -291,12 +297,12 @@ def _ask_commit(turn: Turn) -> Turn:
     rules = turn.context.rules
     match rules.commit_step(turn.seen, turn.batch_write, turn.driver.ours):
         case RejectBatch():
-            return _fenced(turn)
+            return _fail_undecided(turn)
         case RollForward(decided=decided):
             return turn.now(pc=Pc.ROLL, decided=decided, todo=(), rolling=True, seen=None)
         case Decide(decided=decided):
             if rules.check and not _all_open(turn):
-                return _fenced(turn)
+                return _fail_undecided(turn)
             todo = decided.transactions
             pc = rules.deciding[0]
             return turn.now(pc=pc, decided=decided, todo=todo, rolling=False, seen=None)
@@ -305,7 +311,7 @@ def _ask_commit(turn: Turn) -> Turn:
     return turn.now(pc=Pc.LIST)
 
 
-def _again(turn: Turn) -> Turn:
+def _restart_commit(turn: Turn) -> Turn:
     """Restart commit() after an append without a response, or if the log has changed."""
     return turn.put(turn.driver.reset(Pc.COMMIT_FIRST)._replace(unclear=True))
 
@@ -319,7 +325,7 @@ def _all_open(turn: Turn) -> bool:
     return all(turn.world.status_of(transaction) in good for transaction in turn.driver.ours)
 
 
-def _next(turn: Turn) -> Turn:
+def _advance(turn: Turn) -> Turn:
     """Advance the driver to its next step after a successful step."""
     order, driver = turn.context.rules.deciding, turn.driver
     first = None if driver.pc is Pc.APPEND else driver.first
@@ -331,17 +337,17 @@ def _fence(turn: Turn) -> tuple[str, Turn]:
     return "fences with InitProducerId", fenced
 
 
-def _read(turn: Turn) -> Successors:
+def _read_log(turn: Turn) -> Successors:
     return [
         (
             f"reads the log{how}, and checks its transactions",
-            after.now(pc=Pc.COMMIT_SECOND, seen=log, first=_first(after, log)),
+            after.now(pc=Pc.COMMIT_SECOND, seen=log, first=_outdated_log(after, log)),
         )
         for how, log, after in turn.reads()
     ]
 
 
-def _first(turn: Turn, log: State) -> State | None:
+def _outdated_log(turn: Turn, log: State) -> State | None:
     return log if log != turn.world.log else None
 
 
@@ -378,7 +384,10 @@ def abort_finish(turn: Turn) -> Successors:
 def abort_read(turn: Turn) -> Successors:
     """Read the log and choose the next step."""
     return [
-        (f"abort() reads the log{how}", _ask_abort(after.now(seen=log, first=_first(after, log))))
+        (
+            f"abort() reads the log{how}",
+            _ask_abort(after.now(seen=log, first=_outdated_log(after, log))),
+        )
         for how, log, after in turn.reads()
     ]
 

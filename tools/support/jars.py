@@ -73,11 +73,11 @@ def _download(coordinates: Sequence[str], transitive: bool, into: Path) -> None:
     others = [c for c in coordinates if c not in scala]
     with tempfile.TemporaryDirectory(prefix="sks-ivy-") as ivy:
         query = f"?transitive={str(transitive).lower()}"
-        _run([sys.executable, "-c", _SPARK, ivy, *(f"ivy://{c}{query}" for c in others)])
+        _run_command([sys.executable, "-c", _SPARK, ivy, *(f"ivy://{c}{query}" for c in others)])
         for jar in (Path(ivy) / "jars").glob("*.jar"):
             shutil.copy(jar, into / jar.name)
         for library in scala:
-            _run([sys.executable, "-c", _IVY, ivy, str(into), library])
+            _run_command([sys.executable, "-c", _IVY, ivy, str(into), library])
     for organisation, artifact, number in (c.split(":") for c in others):
         name = f"{artifact}-{number}.jar"
         prefixed = into / f"{organisation}_{name}"
@@ -98,7 +98,7 @@ def _copy_scala(into: Path) -> None:
         shutil.copy(jar, into / jar.name)
 
 
-def _run(command: list[str]) -> None:
+def _run_command(command: list[str]) -> None:
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,

@@ -98,7 +98,7 @@ class Schedule:
 
     def draw(self, node: int, *, produce: bool) -> Fault | None:
         """Return the fault for the next request to a broker, or None."""
-        random = self._of(node)
+        random = self._random_of(node)
         chance, pick = random.random(), random.random()
         rate = self.rate if produce else self.rate / 4
         if not self.active or not self.kinds or chance >= rate:
@@ -111,7 +111,7 @@ class Schedule:
 
     def delay(self, node: int) -> float:
         """Return the delay of a slow request or response in seconds."""
-        return self._of(node).uniform(0.01, self.longest_delay)
+        return self._random_of(node).uniform(0.01, self.longest_delay)
 
     def code(self, node: int, fault: Fault) -> int:
         """Return an error code that the client receives for a fault."""
@@ -119,13 +119,13 @@ class Schedule:
             return DUPLICATE_SEQUENCE
         if fault is Fault.FORGET:
             return UNKNOWN_PRODUCER_ID
-        return self._of(node).choice(REFUSALS if fault is Fault.REFUSE else DENIALS)
+        return self._random_of(node).choice(REFUSALS if fault is Fault.REFUSE else DENIALS)
 
     def heal(self) -> None:
         """Stop injecting faults."""
         self.active = False
 
-    def _of(self, node: int) -> Random:
+    def _random_of(self, node: int) -> Random:
         return self._random.setdefault(node, Random(f"{self.seed}/{node}"))
 
 

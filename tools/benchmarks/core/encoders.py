@@ -120,25 +120,25 @@ class _Bench:
             self._encode(self._chunks[number % _KINDS])
         return self._spent
 
-    def _done(self, stage: str) -> None:
+    def _add_stage_time(self, stage: str) -> None:
         now = time.process_time_ns()
         self._spent[stage] += now - self._since
         self._since = now
 
     def _encode(self, rows: Rows) -> None:
         sizes = size_bounds(rows.columns)
-        self._done("sizes")
+        self._add_stage_time("sizes")
         route = self._partitioner.assign(rows, self._topics)
-        self._done("route (hash)" if rows.columns.key is not None else "route (sticky)")
+        self._add_stage_time("route (hash)" if rows.columns.key is not None else "route (sticky)")
         layout = lay_out(route.targets, sizes, _STAMP_MS, self._open.get, self._limits)
-        self._done("layout (sort)" if layout.order is not None else "layout")
+        self._add_stage_time("layout (sort)" if layout.order is not None else "layout")
         encoded = encode_records(
             rows.columns, layout.offset_deltas, layout.timestamp_deltas, layout.order
         )
-        self._done("encode, gather" if layout.order is not None else "encode")
+        self._add_stage_time("encode, gather" if layout.order is not None else "encode")
         starts = [segment.start for segment in layout.segments]
         slices = split_records(encoded, [*starts, len(encoded)])
-        self._done("slice")
+        self._add_stage_time("slice")
         self._remember(layout, slices)
 
     def _remember(self, layout: BatchLayout, slices: list[memoryview]) -> None:

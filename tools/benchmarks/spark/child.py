@@ -251,7 +251,7 @@ def start_session(cores: int = 1, conf: Mapping[str, str] | None = None) -> Spar
     return builder.config(map=settings).getOrCreate()
 
 
-def _write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
+def _measure_write(spark: SparkSession, order: dict[str, Any]) -> dict[str, float]:
     """Write a frame, and return the fields of a Sample."""
     if ARROW_BYTES in order["conf"]:
         spark.conf.set(ARROW_BYTES, order["conf"][ARROW_BYTES])
@@ -305,7 +305,7 @@ def _stream(spark: SparkSession, order: dict[str, Any]) -> list[dict[str, int]]:
 _ANSWERS = {
     "query": _query,
     "stream": _stream,
-    "events": _write,
+    "events": _measure_write,
 }
 """The function for each kind of order, by a key that only this kind has."""
 

@@ -231,12 +231,12 @@ class SparkWrite:
         expected = 0 if self.contestant.writer in _DISCARDING else records + warm_up
         count, partitions = (self.topics, 1) if self.topics else (1, self.partitions)
         with new_topics(bootstrap_servers, expected, count=count, partitions=partitions) as topics:
-            write = partial(self._write, spark, bootstrap_servers, topics)
+            write = partial(self._write_records, spark, bootstrap_servers, topics)
             if warm_up:
                 write(warm_up)
             return write(records)
 
-    def _write(
+    def _write_records(
         self, spark: WarmSpark, bootstrap_servers: str, topics: list[str], records: int
     ) -> Sample:
         contestant, columns, to = (

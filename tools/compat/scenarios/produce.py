@@ -167,45 +167,51 @@ SQUEEZED: Mapping[str, Body] = {
 }
 
 
-def _second(**changes: object) -> Body:
+def _second_record(**changes: object) -> Body:
     return Body(second=Raw(**{"delta": 1} | changes))  # type: ignore[arg-type]
 
 
 BODIES: Mapping[str, Body] = {
     "two good records": Body(),
-    "good headers": _second(headers=HEADER),
-    "a null key": _second(key=varint(-1)),
+    "good headers": _second_record(headers=HEADER),
+    "a null key": _second_record(key=varint(-1)),
     "null keys": Body(first=Raw(key=varint(-1)), second=Raw(delta=1, key=varint(-1))),
-    "a null value": _second(value=varint(-1)),
-    "a null header value": _second(headers=varint(1) + varint(1) + b"h" + varint(-1)),
+    "a null value": _second_record(value=varint(-1)),
+    "a null header value": _second_record(headers=varint(1) + varint(1) + b"h" + varint(-1)),
     "a third record missing": Body(count=3),
     "a second record not counted": Body(count=1),
-    "equal offset deltas": _second(delta=0),
-    "an offset delta left out": _second(delta=2),
+    "equal offset deltas": _second_record(delta=0),
+    "an offset delta left out": _second_record(delta=2),
     "offset deltas from 1": Body(first=Raw(delta=1), second=Raw(delta=2)),
-    "a negative offset delta": _second(delta=-1),
-    "record attributes": _second(attributes=7),
-    "a record too long": _second(size=50),
-    "a record one too long": _second(size=9),
-    "a record one too short": _second(size=7),
-    "a record of length 0": _second(size=0),
-    "a record of length -1": _second(size=-1),
-    "a record of length 2**31-1": _second(size=2**31 - 1),
-    "a key too long": _second(key=varint(90) + b"k"),
-    "a key of length -2": _second(key=varint(-2)),
-    "an overlong varint": _second(key=b"\x82\x80\x80\x00" + b"k"),
-    "a varint of six bytes": _second(key=b"\x82\x80\x80\x80\x80\x00" + b"k"),
-    "a value too long": _second(value=varint(90) + b"v"),
-    "a value too short": _second(value=varint(0) + b"v"),
-    "a value of length -2": _second(value=varint(-2)),
-    "too many headers": _second(headers=varint(2) + HEADER[1:]),
-    "too few headers": _second(headers=varint(0) + HEADER[1:]),
-    "-1 headers": _second(headers=varint(-1)),
-    "a header key of length -1": _second(headers=varint(1) + varint(-1) + varint(1) + b"v"),
-    "a header key too long": _second(headers=varint(1) + varint(99) + b"h" + varint(1) + b"v"),
-    "a header key that is not UTF-8": _second(headers=HEADER.replace(b"h", b"\xff")),
-    "a header value too long": _second(headers=varint(1) + varint(1) + b"h" + varint(99) + b"v"),
-    "a header value of length -2": _second(headers=varint(1) + varint(1) + b"h" + varint(-2)),
+    "a negative offset delta": _second_record(delta=-1),
+    "record attributes": _second_record(attributes=7),
+    "a record too long": _second_record(size=50),
+    "a record one too long": _second_record(size=9),
+    "a record one too short": _second_record(size=7),
+    "a record of length 0": _second_record(size=0),
+    "a record of length -1": _second_record(size=-1),
+    "a record of length 2**31-1": _second_record(size=2**31 - 1),
+    "a key too long": _second_record(key=varint(90) + b"k"),
+    "a key of length -2": _second_record(key=varint(-2)),
+    "an overlong varint": _second_record(key=b"\x82\x80\x80\x00" + b"k"),
+    "a varint of six bytes": _second_record(key=b"\x82\x80\x80\x80\x80\x00" + b"k"),
+    "a value too long": _second_record(value=varint(90) + b"v"),
+    "a value too short": _second_record(value=varint(0) + b"v"),
+    "a value of length -2": _second_record(value=varint(-2)),
+    "too many headers": _second_record(headers=varint(2) + HEADER[1:]),
+    "too few headers": _second_record(headers=varint(0) + HEADER[1:]),
+    "-1 headers": _second_record(headers=varint(-1)),
+    "a header key of length -1": _second_record(headers=varint(1) + varint(-1) + varint(1) + b"v"),
+    "a header key too long": _second_record(
+        headers=varint(1) + varint(99) + b"h" + varint(1) + b"v"
+    ),
+    "a header key that is not UTF-8": _second_record(headers=HEADER.replace(b"h", b"\xff")),
+    "a header value too long": _second_record(
+        headers=varint(1) + varint(1) + b"h" + varint(99) + b"v"
+    ),
+    "a header value of length -2": _second_record(
+        headers=varint(1) + varint(1) + b"h" + varint(-2)
+    ),
     "zeros after the records": Body(behind=bytes(5)),
     "garbage after the records": Body(behind=b"\xff\x01rubbish"),
     "a third record after the records": Body(behind=Raw(delta=2).bytes()),
@@ -223,7 +229,7 @@ BODIES: Mapping[str, Body] = {
 
 
 @action
-def _one(run: ScenarioRun, /, name: str, version: int, **configs: str) -> None:
+def _batch_then_valid(run: ScenarioRun, /, name: str, version: int, **configs: str) -> None:
     run.create(1, **configs)
     run.produce(BATCHES[name](), version)
     run.produce(bytes(batch(1)), version)
@@ -329,10 +335,10 @@ def _record_scenarios() -> Iterator[Scenario]:
 def produce_scenarios() -> Iterator[Scenario]:
     for name in BATCHES:
         for version in (9,) if name == "null" else (3, 9, 13):
-            yield Scenario(f"produce {version}, {name}", _one(name, version))
+            yield Scenario(f"produce {version}, {name}", _batch_then_valid(name, version))
     for topic, configs in TOPICS.items():
         for name in ("one record", "100 records", "no key", "time 0", "gzip", "two hours ahead"):
-            yield Scenario(f"produce 9 to {topic}, {name}", _one(name, 9, **configs))
+            yield Scenario(f"produce 9 to {topic}, {name}", _batch_then_valid(name, 9, **configs))
     for name, steps in STEPS.items():
         yield Scenario(f"sequences, {name}", _sequences(steps))
     for acks in (-1, 0, 1, 2, -2, 32767):
@@ -341,7 +347,7 @@ def produce_scenarios() -> Iterator[Scenario]:
             name = f"produce {version}, acks={acks}, a wrong checksum"
             yield Scenario(name, _acks(acks, version, good=False))
     for version in range(3, 14):
-        yield Scenario(f"produce {version}, zstd's first", _one("zstd", version))
+        yield Scenario(f"produce {version}, zstd's first", _batch_then_valid("zstd", version))
         yield Scenario(f"produce {version}, partition 5 of 1", _place(version, partition=5))
         yield Scenario(f"produce {version}, partition -1", _place(version, partition=-1))
         action = asks(ApiKey.PRODUCE, version, {"acks": -1, "topic_data": []})

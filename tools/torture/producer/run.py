@@ -185,7 +185,7 @@ class ProducerScenarios(Scenarios[Plan, SecuredCluster]):
         for proxy in cluster.all_proxies:
             proxy.schedule = schedule
         try:
-            _write(cluster, result, writer, schedule)
+            _write_under_faults(cluster, result, writer, schedule)
         finally:
             for proxy in cluster.all_proxies:
                 proxy.schedule = None
@@ -193,7 +193,7 @@ class ProducerScenarios(Scenarios[Plan, SecuredCluster]):
             result.facts |= {"faults": dict(sorted(schedule.seen.items())), **_counts(writer)}
         cluster.heal()
         deleted = ClusterFault.DELETE in plan.cluster_faults
-        log = None if deleted else _read(cluster, topic)
+        log = None if deleted else _read_in_sync(cluster, topic)
         result.wrong += violations(plan, writer.done, log)
         with suppress(KafkaException):
             cluster.admin.delete_topics(topic)
@@ -214,7 +214,7 @@ def _counts(writer: Writer) -> dict[str, int]:
     }
 
 
-def _write(
+def _write_under_faults(
     cluster: SecuredCluster, result: Result[Plan], writer: Writer, schedule: Schedule
 ) -> None:
     over = Event()
@@ -256,7 +256,7 @@ def await_writer(writing: Future[None], cluster: SecuredCluster, result: Result[
     raise TimeoutError
 
 
-def _read(cluster: SecuredCluster, topic: str) -> list[ForeignRecord]:
+def _read_in_sync(cluster: SecuredCluster, topic: str) -> list[ForeignRecord]:
     """Read the topic with an independent client after all replicas have caught up."""
     client = cluster.admin.client()
 

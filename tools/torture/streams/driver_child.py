@@ -92,7 +92,7 @@ def main(profile: dict[str, Any], folder: str) -> None:
     threading.Thread(target=_listen, args=(commands,), daemon=True).start()
     while (command := commands.get()) is not None:
         if "start" in command:
-            _run(spark, command["start"], commands)
+            _run_write(spark, command["start"], commands)
     # Skip the shutdown work of a driver that is no longer needed.
     os._exit(0)
 
@@ -126,17 +126,17 @@ def _listen(commands: queue.SimpleQueue[dict[str, Any] | None]) -> None:
     threading.Timer(5, os._exit, (1,)).start()
 
 
-def _run(
+def _run_write(
     spark: SparkSession, spec: dict[str, Any], commands: queue.SimpleQueue[dict[str, Any] | None]
 ) -> None:
     try:
         _await_executors(spark)
         if spec["job"]:
-            frame = _rows(spark.read.schema(_SCHEMA).parquet(spec["input"]), spec)
+            frame = _selected_rows(spark.read.schema(_SCHEMA).parquet(spec["input"]), spec)
             frame.write.format(spec["format"]).options(**spec["options"]).mode("append").save()
             _report(ended=True)
             return
-        query = _start(spark, spec)
+        query = _start_stream(spark, spec)
         while not query.awaitTermination(0.1):  # type: ignore[arg-type]
             if not commands.empty():
                 commands.get()
@@ -149,15 +149,15 @@ def _run(
     _report(ended=True)
 
 
-def _start(spark: SparkSession, spec: dict[str, Any]) -> StreamingQuery:
+def _start_stream(spark: SparkSession, spec: dict[str, Any]) -> StreamingQuery:
     reader = spark.readStream.schema(_SCHEMA).option("maxFilesPerTrigger", spec["files"])
-    frame = _rows(reader.parquet(spec["input"]), spec)
+    frame = _selected_rows(reader.parquet(spec["input"]), spec)
     writer = frame.writeStream.format(spec["format"]).trigger(availableNow=True)
     writer = writer.option("checkpointLocation", spec["checkpoint"])
     return writer.options(**spec["options"]).start()
 
 
-def _rows(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
+def _selected_rows(frame: DataFrame, spec: dict[str, Any]) -> DataFrame:
     if spec["owned_partitions"]:
         return _owned(frame, spec)
     if spec["shuffled"]:

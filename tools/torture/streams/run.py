@@ -70,9 +70,9 @@ class StreamScenarios(Scenarios[Plan, ProxiedCluster]):
         cluster.admin.create_topics(
             NewTopic(topic, source.partitions, plan.nodes), NewTopic(dead, 1, plan.nodes)
         )
-        supervisor = Supervisor(cluster, plan, folder, _spec(cluster, plan, topic, folder))
+        supervisor = Supervisor(cluster, plan, folder, _driver_spec(cluster, plan, topic, folder))
         try:
-            _write(cluster, result, supervisor, folder)
+            _run_plan(cluster, result, supervisor, folder)
         finally:
             result.facts["starts"], result.is_torn = supervisor.starts, supervisor.is_torn
             supervisor.close()
@@ -84,13 +84,13 @@ class StreamScenarios(Scenarios[Plan, ProxiedCluster]):
         )
         if unmet := unmet_aim(plan, folder, "".join(logs)):
             result.wrong.append(f"idle: {unmet}")
-        _check(cluster, result, supervisor, topic)
+        _check_topics(cluster, result, supervisor, topic)
         trace(folder, f"HARNESS {result.outcome}")
         with suppress(KafkaException):
             cluster.admin.delete_topics(topic, dead)
 
 
-def _write(
+def _run_plan(
     cluster: ProxiedCluster, result: Result[Plan], supervisor: Supervisor, folder: Path
 ) -> None:
     plan, source = result.plan, result.plan.source
@@ -109,7 +109,7 @@ def _write(
         result.wrong += [] if refused else ["a new checkpoint is not rejected"]
 
 
-def _spec(cluster: ProxiedCluster, plan: Plan, topic: str, folder: Path) -> dict[str, Any]:
+def _driver_spec(cluster: ProxiedCluster, plan: Plan, topic: str, folder: Path) -> dict[str, Any]:
     ours = plan.sink is not Sink.SPARK
     options = {"kafka.bootstrap.servers": cluster.proxied_servers, "topic": topic, **_OPTIONS}
     shared = plan.sink in SHARED
@@ -136,7 +136,7 @@ def _spec(cluster: ProxiedCluster, plan: Plan, topic: str, folder: Path) -> dict
     }
 
 
-def _check(
+def _check_topics(
     cluster: ProxiedCluster, result: Result[Plan], supervisor: Supervisor, topic: str
 ) -> None:
     servers, plan, dead = cluster.bootstrap_servers, result.plan, f"{topic}-dead"
@@ -188,7 +188,7 @@ class Planted:
         return replace(plan, source=source, faults=faults, bug=self.bug)
 
 
-def _at(step: Step, hit: int = 1, after: int | None = None) -> Stop:
+def _stop_at(step: Step, hit: int = 1, after: int | None = None) -> Stop:
     return Stop(step=step, batch=0, hit=hit, after=after)
 
 
@@ -196,28 +196,36 @@ PLANTED = (
     Planted(
         Bug.MARKER_NOT_CHECKED,
         Kind.DRIVER_KILLED_AFTER_COMMIT,
-        (_at(Step.COMMIT_ENDED),),
+        (_stop_at(Step.COMMIT_ENDED),),
         ("DOUBLED",),
     ),
     Planted(Bug.QUERY_NOT_COMPARED, Kind.OTHER_CHECKPOINT, (), ("is not rejected",)),
     Planted(
         Bug.READ_BEFORE_FENCE,
         Kind.DRIVERS_INTERLEAVED,
-        (_at(Step.FENCING), _at(Step.APPENDED, 2, after=0)),
+        (_stop_at(Step.FENCING), _stop_at(Step.APPENDED, 2, after=0)),
         ("DOUBLED",),
     ),
-    Planted(Bug.ABORT_DOES_NOT_READ, Kind.COMMIT_RAISES, (_at(Step.APPENDED),), ("torn:", "LOST")),
     Planted(
-        Bug.DECIDED_AFTER_END, Kind.DRIVER_KILLED_DECIDING, (_at(Step.APPENDING),), ("DOUBLED",)
+        Bug.ABORT_DOES_NOT_READ, Kind.COMMIT_RAISES, (_stop_at(Step.APPENDED),), ("torn:", "LOST")
+    ),
+    Planted(
+        Bug.DECIDED_AFTER_END,
+        Kind.DRIVER_KILLED_DECIDING,
+        (_stop_at(Step.APPENDING),),
+        ("DOUBLED",),
     ),
     Planted(
         Bug.ATTEMPT_LEFT_OUT,
         Kind.TASK_WAKES_LATE,
-        (_at(Step.TASK_OPENING), _at(Step.APPENDED, after=0)),
+        (_stop_at(Step.TASK_OPENING), _stop_at(Step.APPENDED, after=0)),
         ("torn:", "LOST"),
     ),
     Planted(
-        Bug.FENCED_IS_SUCCESS, Kind.TORN_BY_OTHERS, (_at(Step.APPENDED),), ("LOST", "not noticed")
+        Bug.FENCED_IS_SUCCESS,
+        Kind.TORN_BY_OTHERS,
+        (_stop_at(Step.APPENDED),),
+        ("LOST", "not noticed"),
     ),
 )
 

@@ -289,7 +289,7 @@ class Reporter:
             if stop["after"] is not None and not at_file(run, stop["after"]).exists():
                 continue
             if stop["batch"] in (None, self._where.get("batch")) and _claim(run, number):
-                _wait(run, number, step)
+                _wait_at_stop(run, number, step)
                 return
 
 
@@ -348,7 +348,7 @@ def _claim(run: Path, number: int) -> bool:
     return False
 
 
-def _wait(run: Path, number: int, step: Step) -> None:
+def _wait_at_stop(run: Path, number: int, step: Step) -> None:
     trace(run, f"stops at {step}")
     go = go_file(run, number)
     while not go.exists():
