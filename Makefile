@@ -27,7 +27,7 @@ INSTALL = f() { $$1/bin/uv pip install --quiet --python $$1/bin/python \
 # Otherwise, each Spark worker would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv install install-all java needs jars demo test test-quick test-all test-deep test-releases test-spark test-python test-lowest torture torture-eos torture-commits model fuzz bench lint format docs notebooks release-check site clean
+.PHONY: help venv install install-all java needs jars demo test test-quick coverage test-all test-deep test-releases test-spark test-python test-lowest torture torture-eos torture-commits model fuzz bench lint format docs notebooks release-check site clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 17
@@ -48,6 +48,10 @@ test-quick:
 	@$(PY) $(PYTEST) -n 2 -m 'not deep' tests
 
 test-all: $(if $(PART),,test) $(if $(filter releases,$(PART)),,test-deep) $(if $(filter-out releases,$(PART)),,test-releases) ## run all tests; PART=spark runs one part of those that `make test` omits
+
+coverage: install ## list the lines of the package that no unit or property test runs
+	@$(INSTALL) $(VENV) pytest-cov
+	@$(PY) $(PYTEST) -n 2 -m 'not deep' --cov=spark_kafka_sink --cov-report=term-missing:skip-covered tests/unit tests/property
 
 test-deep: needs install-all
 	@$(PY) -m tools.support.jars all
@@ -123,7 +127,7 @@ docs: install ## update the generated parts of README.md and docs/
 
 clean: ## remove all files that make has created
 	rm -rf $(VENV) $(VENV)-* .cache build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
-	rm -rf .hypothesis .import_linter_cache spark-warehouse metastore_db derby.log
+	rm -rf .hypothesis .coverage .import_linter_cache spark-warehouse metastore_db derby.log
 	find spark_kafka_sink tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 site: install ## build the documentation as a site in build/site, with an API reference
