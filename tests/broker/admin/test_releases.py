@@ -17,7 +17,8 @@ from spark_kafka_sink.kafka.protocol.versions import (
     negotiate,
 )
 from tests.integration.support.producer_writes import produce, rows
-from tools.compat.client_matrix import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, ClientRow, Task
+from tools.compat.clients.checks import ClientRow, Task
+from tools.compat.clients.python_clients import AIOKAFKA, CONFLUENT, KAFKA_PYTHON
 from tools.support.jars import OLD_KAFKA
 from tools.support.java import command
 from tools.support.kafka_cluster import KafkaCluster, ZooKeeperCluster

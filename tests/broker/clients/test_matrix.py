@@ -3,16 +3,9 @@
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tools.compat.client_matrix import (
-    AIOKAFKA,
-    CONFLUENT,
-    CONSOLE,
-    KAFKA_PYTHON,
-    KCAT,
-    PERFORMANCE,
-    ClientRow,
-    Task,
-)
+from tools.compat.clients.checks import ClientRow, Task
+from tools.compat.clients.command_line_clients import CONSOLE, KCAT, PERFORMANCE
+from tools.compat.clients.python_clients import AIOKAFKA, CONFLUENT, KAFKA_PYTHON
 
 CHECKS = [
     pytest.param(client, task, id=f"{client.name.partition(',')[0]}, {task}")
