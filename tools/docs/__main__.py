@@ -2,28 +2,28 @@
 
 from collections.abc import Callable
 
-from tools.docs import reference, runs
+from tools.docs import broker, errors, extras, format_types, options, reports, runs
 from tools.docs.pages import write_block
 
 GENERATED: dict[str, Callable[[], str]] = {
-    "main-options": reference.render_main_options,
-    "sink-options": reference.render_sink_options,
-    "options": reference.render_options,
-    "security-options": reference.render_security_options,
-    "other-names": reference.render_other_names,
-    "profiles": reference.render_profiles,
-    "report-fields": reference.render_fields,
-    "metric-fields": reference.render_metric_fields,
-    "metric-names": reference.render_metric_names,
-    "error-classes": reference.render_error_classes,
-    "row-errors": reference.render_row_errors,
-    "broker-errors": reference.render_broker_errors,
-    "unclear-errors": reference.render_unclear_errors,
-    "apis": reference.render_apis,
-    "broker-options": reference.render_broker_options,
-    "fault-effects": reference.render_fault_effects,
-    "extras": reference.render_extras,
-    "format-types": reference.render_format_types,
+    "main-options": options.render_main_options,
+    "sink-options": options.render_sink_options,
+    "options": options.render_options,
+    "security-options": options.render_security_options,
+    "other-names": options.render_other_names,
+    "profiles": options.render_profiles,
+    "report-fields": reports.render_fields,
+    "metric-fields": reports.render_metric_fields,
+    "metric-names": reports.render_metric_names,
+    "error-classes": errors.render_error_classes,
+    "row-errors": errors.render_row_errors,
+    "broker-errors": errors.render_broker_errors,
+    "unclear-errors": errors.render_unclear_errors,
+    "apis": broker.render_apis,
+    "broker-options": broker.render_broker_options,
+    "fault-effects": broker.render_fault_effects,
+    "extras": extras.render_extras,
+    "format-types": format_types.render_format_types,
     "model-searches": runs.render_searches,
     "planted-bugs": runs.render_planted_bugs,
     "torture-runs": runs.render_runs,

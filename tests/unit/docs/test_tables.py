@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tools.docs.__main__ import GENERATED
-from tools.docs.reference import render_options, render_security_options, render_sink_options
+from tools.docs.options import render_options, render_security_options, render_sink_options
 
 
 def rows_of(text: str) -> list[str]:
