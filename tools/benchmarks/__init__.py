@@ -6,7 +6,8 @@
 - `payload`: the records to send
 - `core`: the producer core, compared with librdkafka and Java's producer
 - `spark`: whole Spark writes, compared with Spark's own sink and with hand-written code
-- `costs`: the costs of exactly-once delivery and of TLS
+- `exactly_once`: the cost of exactly-once delivery
+- `encryption`: the cost of TLS
 - `page`: the tables of docs/benchmarks.md
 - `broker`: the embedded broker (`python -m tools.benchmarks.broker`)
 - `installation`: stubs for modules that are installed only for tests

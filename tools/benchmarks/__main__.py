@@ -16,7 +16,7 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from tools.benchmarks import costs, page
+from tools.benchmarks import encryption, exactly_once, page
 from tools.benchmarks.core import codec, encoders, rates
 from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.results import describe
@@ -38,8 +38,8 @@ PARTS: dict[str, Part] = {
     "micro-batches": (micro_batches.measure, Plan(20, 2)),
     "partitions": (writes.measure_partitions, Plan(1_000_000, 3)),
     "topics": (writes.measure_topics, Plan(1_000_000, 3)),
-    "exactly-once": (costs.measure_exactly_once, Plan(4_000_000, 4)),
-    "encryption": (costs.measure_encryption, Plan(4_000_000, 2)),
+    "exactly-once": (exactly_once.measure_exactly_once, Plan(4_000_000, 4)),
+    "encryption": (encryption.measure_encryption, Plan(4_000_000, 2)),
 }
 """The parts in order of measurement, with their records and rounds."""
 
