@@ -10,15 +10,8 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.report.partition_report import PartitionReport
 from tools.support.readers import ForeignRecord
 from tools.torture.producer.check import violations
-from tools.torture.producer.plan import (
-    Ack,
-    ClusterFault,
-    Partitioning,
-    Plan,
-    SessionResult,
-    draw,
-    value,
-)
+from tools.torture.producer.plan import ClusterFault, Partitioning, Plan, draw
+from tools.torture.producer.writer import Ack, SessionResult, value
 
 PLAN: Plan = replace(
     draw(1),

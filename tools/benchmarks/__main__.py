@@ -20,24 +20,24 @@ from tools.benchmarks import encryption, exactly_once, page
 from tools.benchmarks.core import codec, encoders, rates
 from tools.benchmarks.kafka import Plan, Workbench
 from tools.benchmarks.results import describe
-from tools.benchmarks.spark import micro_batches, writes
+from tools.benchmarks.spark import first_writes, format_writes, micro_batches, sweeps, writes
 from tools.benchmarks.tables import Figures
 
 Part = tuple[Callable[[Workbench, Plan], Figures], Plan]
 
 PARTS: dict[str, Part] = {
     "encoder": (encoders.measure, Plan(0, 3)),
-    "formats": (writes.measure_format_writes, Plan(2_000_000, 4)),
+    "formats": (format_writes.measure_format_writes, Plan(2_000_000, 4)),
     "core": (rates.measure_core, Plan(4_000_000, 3)),
     "headers": (rates.measure_headers, Plan(2_000_000, 3)),
     "sizes": (rates.measure_sizes, Plan(3_000_000, 3)),
     "codec": (codec.measure, Plan(1_000_000, 2)),
     "latency": (rates.measure_latency, Plan(0, 2)),
     "spark": (writes.measure_rates, Plan(4_000_000, 4)),
-    "first-write": (writes.measure_first_writes, Plan(1_000_000, 2)),
+    "first-write": (first_writes.measure_first_writes, Plan(1_000_000, 2)),
     "micro-batches": (micro_batches.measure, Plan(20, 2)),
-    "partitions": (writes.measure_partitions, Plan(1_000_000, 3)),
-    "topics": (writes.measure_topics, Plan(1_000_000, 3)),
+    "partitions": (sweeps.measure_partitions, Plan(1_000_000, 3)),
+    "topics": (sweeps.measure_topics, Plan(1_000_000, 3)),
     "exactly-once": (exactly_once.measure_exactly_once, Plan(4_000_000, 4)),
     "encryption": (encryption.measure_encryption, Plan(4_000_000, 2)),
 }

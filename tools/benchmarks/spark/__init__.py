@@ -2,6 +2,9 @@
 
 - `contestants`: the sinks, and how their writes are measured
 - `child`: the Spark processes that write
-- `writes`: the comparisons
+- `writes`: writes with all codecs, with null keys and keyed
+- `format_writes`: writes with `value.format`
+- `sweeps`: writes to more partitions and topics
+- `first_writes`: the first writes of a session
 - `micro_batches`: short micro-batches of a stream
 """

@@ -10,7 +10,8 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.report.partition_report import PartitionReport
 from tools.support.readers import ForeignRecord
-from tools.torture.producer.plan import Partitioning, Plan, SessionResult, partition_of
+from tools.torture.producer.plan import Partitioning, Plan
+from tools.torture.producer.writer import SessionResult, partition_of
 
 _SLACK_S = 8.0
 _STATUSES = (DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.NOT_PERSISTED)

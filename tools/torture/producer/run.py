@@ -20,7 +20,8 @@ from tools.support.waiting import poll
 from tools.torture.cluster import Brokers, SecuredCluster
 from tools.torture.harness import PRODUCER, Result, Scenarios
 from tools.torture.producer.check import violations
-from tools.torture.producer.plan import ClusterFault, Plan, Writer, close_sessions, draw
+from tools.torture.producer.plan import ClusterFault, Plan, draw
+from tools.torture.producer.writer import Writer, close_sessions
 from tools.torture.proxy import Schedule
 
 _CONTEXTS = "broker,metadata,queue,msg,protocol,eos"
