@@ -5,26 +5,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
-from spark_kafka_sink.broker.redis.entries import EntryIds
-from spark_kafka_sink.broker.redis.redis_connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.common.errors import BrokerUnavailableError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.kafka.records.record_decoder import decode_batch
-from tests.broker.redis.killed_broker import kill_at, until_killed
-from tests.broker.redis.reading import batches_of, fetch, list_offset, values
+from tests.broker.redis.failing_redis import (
+    SECONDS,
+    behind_proxy,
+    broker_on,
+    produce_briefly,
+    produce_until_success,
+    stored,
+    warned,
+)
+from tests.broker.redis.reading import batches_of, fetch, values
 from tests.broker.support.inspection import log_in, next_line
-from tests.broker.support.redis_proxy import Loss, RedisProxy
+from tests.broker.support.redis_proxy import Loss
 from tests.broker.support.redis_server import RedisServer
-from tests.support.waiting import retry, wait_until_equal
 from tools.support.raw_client import (
     TIMEOUT,
     RawClient,
@@ -34,44 +34,6 @@ from tools.support.raw_client import (
     produce,
     produce_values,
 )
-
-IDS = EntryIds()
-SECONDS = 60
-
-
-def stored(kafka: EmbeddedBroker) -> list[bytes | None]:
-    return [record.value for data in kafka.batches("t", 0) for record in decode_batch(data)]
-
-
-@contextmanager
-def broker_on(url: str) -> Iterator[tuple[EmbeddedBroker, RawClient]]:
-    """Start a broker with a topic, and connect a client to it."""
-    with (
-        EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
-        RawClient(kafka.bootstrap_servers) as raw,
-    ):
-        yield kafka, raw
-
-
-@contextmanager
-def behind_proxy(
-    redis_server: RedisServer, prefix: str
-) -> Iterator[tuple[RedisProxy, EmbeddedBroker, RawClient]]:
-    """Start a broker that uses Redis through a proxy, and connect a client to it."""
-    with RedisProxy(redis_server.port) as proxy, broker_on(proxy.url(prefix)) as (kafka, raw):
-        yield proxy, kafka, raw
-
-
-def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
-    name = "spark_kafka_sink.broker.redis.redis_connection"
-    return [record.getMessage() for record in caplog.records if record.name == name]
-
-
-def produce_until_success(raw: RawClient, records: bytes | bytearray) -> Any:
-    retried = {ErrorCode.kafka_storage_error}
-    response = retry(lambda: produce(raw, "t", records), lambda part: part.error_code, retried)
-    assert response.error_code is ErrorCode.none
-    return response
 
 
 def test_writes_are_rejected_while_redis_is_stopped(
@@ -184,167 +146,6 @@ def test_redis_restarts_with_all_data(own_redis: RedisServer) -> None:
         assert stored(kafka) == [b"1", b"2"]
 
 
-@pytest.mark.parametrize("has_older_batch", [False, True])
-def test_redis_restarts_with_older_data(
-    own_redis: RedisServer, has_older_batch: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Every request fails, also a retry of a lost batch, until the broker restarts."""
-    url = own_redis.url()
-    with broker_on(url) as (kafka, raw):
-        producer = new_producer_id(raw)
-        kept = [batch(1, value=b"1", producer=(producer, 0, 0))][: int(has_older_batch)]
-        lost = batch(1, value=b"2", producer=(producer, 0, len(kept)))
-        for data in kept:
-            produce(raw, "t", data)
-        own_redis.client.save()
-        ids = [new_producer_id(raw)]
-        assert produce(raw, "t", lost).error_code is ErrorCode.none
-        own_redis.stop()
-        own_redis.start()
-        for _ in range(3):
-            assert produce(raw, "t", lost).error_code is ErrorCode.kafka_storage_error
-            assert fetch(raw, 0).error_code is ErrorCode.kafka_storage_error
-        assert "without the last changes of" in "".join(warned(caplog))
-    with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
-        assert produce(raw, "t", lost).error_code is ErrorCode.none
-        ids.append(new_producer_id(raw))
-        assert stored(kafka) == [b"1", b"2"][1 - len(kept) :]
-
-
-@pytest.mark.parametrize("deleted", ["truncated", "restarted", "rejected"])
-def test_redis_restarts_with_deleted_batches(
-    own_redis: RedisServer,
-    deleted: str,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A retry must not be appended after the restored batch."""
-    url = own_redis.url()
-    with broker_on(url) as (kafka, raw):
-        producer = new_producer_id(raw)
-        produce(raw, "t", batch(1, value=b"1", producer=(producer, 0, 0)))
-        base = kafka.end_offsets("t")[0]
-        data = batch(1, value=b"2", producer=(producer, 0, 1))
-        if deleted == "rejected":
-            with monkeypatch.context() as patch:
-                lose_response_of_next_batch(patch)
-                assert produce(raw, "t", data).error_code is ErrorCode.kafka_storage_error
-        else:
-            produce(raw, "t", data)
-        own_redis.client.save()
-        kafka.run(lambda cluster: delete_tail(log_in(cluster), deleted, base))
-        assert values(own_redis) == [b"1"] * (deleted != "restarted")
-        own_redis.stop()
-        own_redis.start()
-        for _ in range(3):
-            assert produce(raw, "t", data).error_code is ErrorCode.kafka_storage_error
-        assert "without the last changes of" in "".join(warned(caplog))
-    with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
-        assert produce(raw, "t", data).error_code is ErrorCode.none
-        assert stored(kafka) == [b"1", b"2"]
-
-
-def delete_tail(log: UnifiedLog, what: str, base: int) -> None:
-    """Delete the batch at `base`, in a given way, as the last change."""
-    if what == "truncated":
-        log.truncate(base)
-    elif what == "restarted":
-        log.restart_at(log.end_offset + 10)
-    else:
-        log.storage.truncate(log.end_offset)
-
-
-def test_lost_batch_is_not_acknowledged_by_the_replicas(
-    own_redis: RedisServer, tmp_path: Path
-) -> None:
-    """The server restarts without a batch that waits for a replica, and then a replica follows."""
-    with broker_on(own_redis.url(replicas=1)) as (_, raw):
-        own_redis.client.save()
-        raw.send(ApiKey.PRODUCE, 9, **produce_values("t", batch(1, value=b"1")))
-        wait_until_equal(lambda: values(own_redis), [b"1"])
-        own_redis.stop()
-        own_redis.start()
-        with RedisServer(tmp_path, replica_of=own_redis):
-            answer = raw.receive(ApiKey.PRODUCE, 9).responses[0].partition_responses[0]
-        assert answer.error_code is ErrorCode.request_timed_out
-        assert values(own_redis) == []
-
-
-def test_older_state_of_a_former_replica_is_detected(
-    own_redis: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Redis loads the state of its promoted replica, but keeps the broker's connection."""
-    data = batch(1, producer=(7, 0, 1), value=b"2")
-    with broker_on(own_redis.url()) as (_, raw):
-        with RedisServer(tmp_path, replica_of=own_redis) as replica:
-            produce(raw, "t", batch(1, producer=(7, 0, 0), value=b"1"))
-            wait_until_equal(lambda: values(replica), [b"1"])
-            replica.client.replicaof("NO", "ONE")
-            assert produce(raw, "t", data).error_code is ErrorCode.none
-            own_redis.client.replicaof("127.0.0.1", replica.port)
-            wait_until_equal(lambda: values(own_redis), [b"1"])
-            own_redis.client.replicaof("NO", "ONE")
-        for _ in range(3):
-            assert produce(raw, "t", data).error_code is ErrorCode.kafka_storage_error
-        assert "without the last changes of" in "".join(warned(caplog))
-    with broker_on(own_redis.url()) as (kafka, raw):
-        assert produce(raw, "t", data).error_code is ErrorCode.none
-        assert stored(kafka) == [b"1", b"2"]
-
-
-def test_deleted_batch_is_skipped_and_logged(
-    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    with broker_on(own_redis.url()) as (kafka, raw):
-        for value in (b"1", b"2", b"3"):
-            answer = produce(raw, "t", batch(1, value=value))
-            if value == b"2":
-                entry = IDS.text(answer.base_offset)
-        assert "has lost batches" not in caplog.text
-        for key in ("korvet:t:0", "korvet::batches:t:0"):
-            assert own_redis.client.xdel(key, entry) == 1
-        assert stored(kafka) == [b"1", b"3"]
-        assert "Redis has lost batches" in caplog.text
-
-
-@pytest.mark.parametrize("lost", [[0], [2], [0, 1, 2]])
-def test_deleted_records_are_skipped_and_logged(
-    own_redis: RedisServer, caplog: pytest.LogCaptureFixture, lost: list[int]
-) -> None:
-    with broker_on(own_redis.url()) as (kafka, raw):
-        base = produce(raw, "t", batch(3, value=b"1")).base_offset
-        produce(raw, "t", batch(2, value=b"2"))
-        assert stored(kafka) == [b"1"] * 3 + [b"2"] * 2
-        assert "Redis has lost" not in caplog.text
-        entries = [IDS.text(base + number) for number in lost]
-        assert own_redis.client.xdel("korvet:t:0", *entries) == len(lost)
-        assert stored(kafka) == [b"1"] * (3 - len(lost)) + [b"2"] * 2
-        assert "Redis has lost batches of korvet:t:0 or their records" in caplog.text
-
-
-def test_older_data_contains_a_topic_with_the_same_name(
-    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Records of the deleted topic must not appear in the new topic."""
-    url = own_redis.url()
-    with broker_on(url) as (kafka, raw):
-        produce(raw, "t", batch(1, value=b"1"))
-        own_redis.client.save()
-        raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
-        create(raw, "t", 1)
-        produce(raw, "t", batch(1, value=b"2"))
-        own_redis.stop()
-        own_redis.start()
-        for _ in range(2):
-            answer = produce(raw, "t", batch(1, value=b"3"))
-            assert answer.error_code is ErrorCode.kafka_storage_error
-        assert fetch(raw, 0).error_code is ErrorCode.kafka_storage_error
-        assert "before topic t was deleted" in "".join(warned(caplog))
-    with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
-        produce(raw, "t", batch(1, value=b"4"))
-        assert stored(kafka) == [b"1", b"4"]
-
-
 def test_redis_out_of_memory(own_redis: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     with broker_on(own_redis.url()) as (kafka, raw):
         produce(raw, "t", batch(1, value=b"1"))
@@ -402,170 +203,6 @@ def test_tail_of_a_full_redis_can_be_deleted(own_redis: RedisServer) -> None:
         own_redis.client.config_set("maxmemory", 0)
         assert produce(raw, "t", batch(1, value=b"3")).base_offset >= base + 2
         assert values(own_redis) == stored(kafka) == [b"1", b"3"]
-
-
-def test_foreign_entry_in_stream(own_redis: RedisServer) -> None:
-    """The entry is not part of a batch; later offsets follow it."""
-    with broker_on(own_redis.url()) as (kafka, raw):
-        produce(raw, "t", batch(1, value=b"1"))
-        later = int(time.time() * 1000) + 3_600_000
-        own_redis.client.xadd("korvet:t:0", {"value": "theirs"}, id=f"{later}-0")
-        assert produce(raw, "t", batch(2, value=b"2")).error_code is ErrorCode.kafka_storage_error
-        answer = produce(raw, "t", batch(2, value=b"2"))
-        assert answer.base_offset == (later << 10) + 1
-        assert values(own_redis) == [b"1", b"theirs", b"2", b"2"]
-        assert stored(kafka) == [b"1", b"2", b"2"]
-        assert list_offset(raw, -1) == answer.base_offset + 2
-
-
-def add_foreign_entry(
-    kafka: EmbeddedBroker, raw: RawClient, server: RedisServer, key: str, distance: int
-) -> int:
-    """Produce one record, and add an entry of another process `distance` offsets after it.
-
-    The clock is set back, so that the next batch starts at the offset after the record. Return the
-    record's offset.
-    """
-    base: int = produce(raw, "t", batch(1, value=b"1")).base_offset
-    kafka.run(lambda cluster: cluster.clock.jump(-3_600_000))
-    milliseconds, sequence = IDS.parts(base + distance)
-    server.client.xadd(key, {"value": "theirs"}, id=f"{milliseconds}-{sequence}")
-    return base
-
-
-def test_foreign_entry_inside_a_batch_is_kept(redis_server: RedisServer, unique_topic: str) -> None:
-    key = f"{unique_topic}:t:0"
-    with broker_on(redis_server.url(unique_topic)) as (kafka, raw):
-        base = add_foreign_entry(kafka, raw, redis_server, key, 3)
-        assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
-        assert values(redis_server, key) == [b"1", b"theirs"]
-        # The deletion of the broker's entries uses an id too.
-        assert produce(raw, "t", batch(2, value=b"3")).base_offset == base + 11
-        assert values(redis_server, key) == [b"1", b"theirs", b"3", b"3"]
-
-
-@pytest.mark.parametrize(
-    ("trigger", "loss", "distance"),
-    [
-        (b"XDEL", Loss.REQUEST, 3),
-        *((b"EXEC", Loss.RESPONSE, distance) for distance in (1, 4, 9)),
-    ],
-)
-def test_partial_batch_is_removed_and_not_acknowledged(
-    redis_server: RedisServer, unique_topic: str, trigger: bytes, loss: Loss, distance: int
-) -> None:
-    """A foreign entry interrupts the batch, and the cleanup or its response is lost."""
-    key = f"{unique_topic}:t:0"
-    with behind_proxy(redis_server, unique_topic) as (proxy, kafka, raw):
-        add_foreign_entry(kafka, raw, redis_server, key, distance)
-        proxy.trigger, proxy.lose = trigger, loss
-        assert produce(raw, "t", batch(9, value=b"2")).error_code is ErrorCode.kafka_storage_error
-        produce_until_success(raw, batch(2, value=b"3"))
-        assert stored(kafka) == [b"1", b"3", b"3"]
-    with EmbeddedBroker(storage=redis_server.url(unique_topic)) as kafka:
-        assert stored(kafka) == [b"1", b"3", b"3"]
-    assert values(redis_server, key) == [b"1", b"theirs", b"3", b"3"]
-
-
-def lose_response_of_next_batch(patch: pytest.MonkeyPatch) -> None:
-    """Close the connection after Redis has written the next batch, without a response."""
-    real, is_lost = RedisConnection.pipeline, [False]
-
-    def pipeline(self: RedisConnection, commands: Any) -> list[Any]:
-        responses = [] if is_lost[0] else real(self, commands)
-        is_lost[0] = is_lost[0] or any(words[0] == "XADD" for words in commands)
-        if is_lost[0]:
-            raise RedisFailedError
-        return responses
-
-    patch.setattr(RedisConnection, "pipeline", pipeline)
-
-
-@pytest.mark.parametrize(("is_acknowledged", "steps"), [(False, 3), (True, 7)])
-def test_crash_while_removing_a_batch(
-    redis_server: RedisServer,
-    unique_topic: str,
-    monkeypatch: pytest.MonkeyPatch,
-    is_acknowledged: bool,
-    steps: int,
-) -> None:
-    """The producer's retry must not be a duplicate of deleted records."""
-    for number in range(20):
-        url = redis_server.url(f"{unique_topic}{number}")
-        with (
-            EmbeddedBroker(storage=url, topics={"t": 1}) as kafka,
-            RawClient(kafka.bootstrap_servers) as raw,
-        ):
-            data = batch(3, value=b"1", producer=(new_producer_id(raw), 0, 0))
-            with monkeypatch.context() as patch:
-                if not is_acknowledged:
-                    lose_response_of_next_batch(patch)
-                error = produce(raw, "t", data).error_code
-                assert (error is ErrorCode.none) == is_acknowledged
-            with monkeypatch.context() as patch:
-                left = kill_at(patch, number)
-                kafka.run(until_killed()(lambda cluster: log_in(cluster).storage.truncate(0)))
-        with EmbeddedBroker(storage=url) as kafka, RawClient(kafka.bootstrap_servers) as raw:
-            produce_until_success(raw, data)
-            assert stored(kafka) == [b"1"] * 3
-        if left[0] >= 0:
-            break
-    assert number == steps
-
-
-def test_rejected_commands_are_not_reported_as_deleted_data(
-    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    with broker_on(own_redis.url()) as (kafka, raw):
-        produce(raw, "t", batch(1, value=b"1"))
-        own_redis.client.acl_setuser("default", enabled=True, commands=["-hget"])
-        answer = produce(raw, "t", batch(1, value=b"2"))
-        assert answer.error_code is ErrorCode.kafka_storage_error
-        own_redis.client.acl_setuser("default", enabled=True, commands=["+hget"])
-        assert "hget" in caplog.text
-        assert "Restart the broker" not in caplog.text
-        produce_until_success(raw, batch(1, value=b"3"))
-        assert stored(kafka)[-1] == b"3"
-
-
-@pytest.mark.parametrize("gone", ["all", "restart", "::journal", ":t:0", "::batches:t:0"])
-def test_writes_to_deleted_data_are_not_acknowledged(
-    own_redis: RedisServer, gone: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A restarted broker could not read them: the journal entry or a stream is missing."""
-    url = own_redis.url()
-    with broker_on(url) as (kafka, raw):
-        produce(raw, "t", batch(1, value=b"1"))
-        delete(own_redis, gone)
-        left = set(own_redis.client.keys())
-        for _ in range(3):
-            answer = produce(raw, "t", batch(1, value=b"2"))
-            assert answer.error_code is ErrorCode.kafka_storage_error
-        assert set(own_redis.client.keys()) == left
-        assert "Restart the broker" in caplog.text
-    if gone == "::journal":
-        return
-    with broker_on(url) as (kafka, raw):
-        assert produce(raw, "t", batch(1, value=b"3")).error_code is ErrorCode.none
-        assert stored(kafka) == [b"3"]
-
-
-def delete(server: RedisServer, what: str) -> None:
-    if what == "restart":
-        server.stop()
-        server.start()
-    elif what == "all":
-        server.client.flushall()
-    else:
-        assert server.client.delete(f"korvet{what}") == 1
-
-
-def produce_briefly(raw: RawClient) -> Any:
-    """Write a record with a timeout of a twentieth."""
-    records = produce_values("t", batch(1), acks=-1)
-    records["timeout"] /= 20
-    (answer,) = raw.call(ApiKey.PRODUCE, 9, **records).responses[0].partition_responses
-    return answer
 
 
 class TestReplicas:

@@ -6,5 +6,10 @@ import pytest
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> str:
-    return str(tmp_path / "data")
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def data_dir(folder: Path) -> str:
+    return str(folder)

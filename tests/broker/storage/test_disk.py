@@ -37,14 +37,14 @@ from tools.support.raw_client import (
 
 @pytest.mark.parametrize("failing", ["pwritev", "fsync"])
 def test_failed_append_that_cannot_be_undone(
-    folder: str, monkeypatch: pytest.MonkeyPatch, failing: str
+    data_dir: str, monkeypatch: pytest.MonkeyPatch, failing: str
 ) -> None:
     def fail(descriptor: int, parts: object = None, at: int = 0) -> None:
         if isinstance(parts, list):
             os.pwrite(descriptor, b"".join(bytes(part) for part in parts)[:100], at)
         raise OSError(errno.EIO, "Input/output error")
 
-    kafka = EmbeddedBroker(data_dir=folder, topics={"t": 1})
+    kafka = EmbeddedBroker(data_dir=data_dir, topics={"t": 1})
     kafka.start()
     with client_of(kafka) as client:
         create(client, "u", flush_messages="1")
@@ -64,25 +64,25 @@ def test_failed_append_that_cannot_be_undone(
             assert produce(client, "t", batch(1)).base_offset == 0
             with pytest.raises(KafkaProdError, match="not all data"):
                 kafka.stop()
-    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+    with EmbeddedBroker(data_dir=data_dir) as kafka, client_of(kafka) as client:
         end = kafka.end_offsets("u")[0]
         assert end == (2 if failing == "pwritev" else 1)
         assert produce(client, "u", batch(1, producer=(producer, 0, end))).base_offset == end
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_lost_transaction_marker_is_written_again(folder: str, commit: bool) -> None:
-    with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka:
+def test_lost_transaction_marker_is_written_again(data_dir: str, commit: bool) -> None:
+    with EmbeddedBroker(data_dir=data_dir, topics={"t": 1}) as kafka:
         producer = transactional(kafka)
         producer.begin_transaction()
         producer.produce("t", "first")
         producer.flush(SECONDS)
-        log = broker_folder(folder, "t") / f"{0:020}.log"
+        log = broker_folder(data_dir, "t") / f"{0:020}.log"
         size = log.stat().st_size
         (producer.commit_transaction if commit else producer.abort_transaction)(SECONDS)
     os.truncate(log, size)
-    (Path(folder) / CLEAN_MARK).unlink()
-    with EmbeddedBroker(data_dir=folder) as kafka:
+    (Path(data_dir) / CLEAN_MARK).unlink()
+    with EmbeddedBroker(data_dir=data_dir) as kafka:
         assert values(kafka, "t") == ["first"] * commit
 
 
@@ -90,50 +90,50 @@ def test_lost_transaction_marker_is_written_again(folder: str, commit: bool) -> 
     ("outcomes", "kept"), [("abort commit", []), ("commit abort", []), ("commit commit", ["first"])]
 )
 def test_lost_marker_of_an_older_transaction_of_the_same_epoch(
-    folder: str, outcomes: str, kept: list[str]
+    data_dir: str, outcomes: str, kept: list[str]
 ) -> None:
     """With transactions V1, the epoch does not tell which transaction's marker is lost."""
-    with EmbeddedBroker(data_dir=folder, topics={"t": 1}, transaction_version=0) as kafka:
+    with EmbeddedBroker(data_dir=data_dir, topics={"t": 1}, transaction_version=0) as kafka:
         producer, sizes = transactional(kafka), []
         for outcome, value in zip(outcomes.split(), ("first", "second"), strict=True):
             producer.begin_transaction()
             producer.produce("t", value)
             producer.flush(SECONDS)
-            sizes.append((broker_folder(folder, "t") / f"{0:020}.log").stat().st_size)
+            sizes.append((broker_folder(data_dir, "t") / f"{0:020}.log").stat().st_size)
             end = producer.commit_transaction if outcome == "commit" else producer.abort_transaction
             end(SECONDS)
-    os.truncate(broker_folder(folder, "t") / f"{0:020}.log", sizes[0])
-    (Path(folder) / CLEAN_MARK).unlink()
-    with EmbeddedBroker(data_dir=folder) as kafka:
+    os.truncate(broker_folder(data_dir, "t") / f"{0:020}.log", sizes[0])
+    (Path(data_dir) / CLEAN_MARK).unlink()
+    with EmbeddedBroker(data_dir=data_dir) as kafka:
         assert values(kafka, "t") == kept
 
 
 @pytest.mark.parametrize("used", [1000, 10**9, 2**63 - 1])
-def test_producer_ids_in_logs_are_not_allocated_again(folder: str, used: int) -> None:
-    with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
+def test_producer_ids_in_logs_are_not_allocated_again(data_dir: str, used: int) -> None:
+    with EmbeddedBroker(data_dir=data_dir, topics={"t": 1}) as kafka, client_of(kafka) as client:
         produce(client, "t", batch(1, producer=(used, 0, 0)))
-    with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+    with EmbeddedBroker(data_dir=data_dir) as kafka, client_of(kafka) as client:
         assert used != new_producer_id(client) < 2**62
 
 
-def test_producer_ids_are_unique_after_a_backup_is_restored(folder: str, tmp_path: Path) -> None:
+def test_producer_ids_are_unique_after_a_backup_is_restored(data_dir: str, tmp_path: Path) -> None:
     """If a producer survives the broker, its batches must not be duplicates of another's."""
     used = []
     for backup in (True, False):
-        with EmbeddedBroker(data_dir=folder) as kafka, client_of(kafka) as client:
+        with EmbeddedBroker(data_dir=data_dir) as kafka, client_of(kafka) as client:
             used += [new_producer_id(client) for _ in range(2)]
         if backup:
-            shutil.copytree(folder, tmp_path / "backup")
-    shutil.rmtree(folder)
-    (tmp_path / "backup").rename(folder)
-    for data_dir in (folder, None):
-        with EmbeddedBroker(data_dir=data_dir) as kafka, client_of(kafka) as client:
+            shutil.copytree(data_dir, tmp_path / "backup")
+    shutil.rmtree(data_dir)
+    (tmp_path / "backup").rename(data_dir)
+    for used_dir in (data_dir, None):
+        with EmbeddedBroker(data_dir=used_dir) as kafka, client_of(kafka) as client:
             used.append(new_producer_id(client))
     assert len(set(used)) == len(used)
 
 
-def test_restart_restores_all_data(folder: str) -> None:
-    with EmbeddedBroker(data_dir=folder, topics={"t": 2}) as kafka, client_of(kafka) as client:
+def test_restart_restores_all_data(data_dir: str) -> None:
+    with EmbeddedBroker(data_dir=data_dir, topics={"t": 2}) as kafka, client_of(kafka) as client:
         topic_id = client.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics[0].topic_id
         create(client, "other", 3, retention_ms="777")
         create(client, "gone")
@@ -145,7 +145,7 @@ def test_restart_restores_all_data(folder: str) -> None:
         delete = {"name": "t", "partitions": [{"partition_index": 0, "offset": 4}]}
         client.call(ApiKey.DELETE_RECORDS, 2, topics=[delete], timeout=TIMEOUT)
         batches = kafka.batches("t", 0)
-    with EmbeddedBroker(data_dir=folder, topics={"t": 2}) as kafka, client_of(kafka) as client:
+    with EmbeddedBroker(data_dir=data_dir, topics={"t": 2}) as kafka, client_of(kafka) as client:
         assert kafka.end_offsets("t") == [21, 0]
         with pytest.raises(UnknownTopicError):
             kafka.end_offsets("gone")
@@ -187,36 +187,36 @@ def committed(client: RawClient, group: str) -> int:
     return result
 
 
-def test_two_brokers_cannot_share_a_folder(folder: str) -> None:
-    with EmbeddedBroker(data_dir=folder):
+def test_two_brokers_cannot_share_a_folder(data_dir: str) -> None:
+    with EmbeddedBroker(data_dir=data_dir):
         for _ in range(2):
             with pytest.raises(ConfigError, match="another broker uses"):
-                EmbeddedBroker(data_dir=folder).start()
-            (Path(folder) / LOCK).unlink()
-    with EmbeddedBroker(data_dir=folder):
+                EmbeddedBroker(data_dir=data_dir).start()
+            (Path(data_dir) / LOCK).unlink()
+    with EmbeddedBroker(data_dir=data_dir):
         pass
 
 
-def test_forked_process_does_not_keep_the_lock(folder: str) -> None:
-    with EmbeddedBroker(data_dir=folder):
+def test_forked_process_does_not_keep_the_lock(data_dir: str) -> None:
+    with EmbeddedBroker(data_dir=data_dir):
         child = multiprocessing.get_context("fork").Process(target=signal.pause)
         child.start()
     try:
-        with EmbeddedBroker(data_dir=folder):
+        with EmbeddedBroker(data_dir=data_dir):
             pass
     finally:
         child.kill()
         child.join()
 
 
-def test_forked_process_does_not_stop_the_broker(folder: str) -> None:
-    with EmbeddedBroker(data_dir=folder) as kafka:
+def test_forked_process_does_not_stop_the_broker(data_dir: str) -> None:
+    with EmbeddedBroker(data_dir=data_dir) as kafka:
         child = multiprocessing.get_context("fork").Process(target=kafka.stop)
         child.start()
         child.join()
-        assert not (Path(folder) / CLEAN_MARK).exists()
+        assert not (Path(data_dir) / CLEAN_MARK).exists()
         with pytest.raises(ConfigError, match="another broker uses"):
-            EmbeddedBroker(data_dir=folder).start()
+            EmbeddedBroker(data_dir=data_dir).start()
 
 
 def test_relative_folder_survives_a_change_of_directory(
@@ -236,24 +236,24 @@ def test_file_in_place_of_the_folder_is_rejected(tmp_path: Path) -> None:
         EmbeddedBroker(data_dir=str(tmp_path / "file")).start()
 
 
-def test_retention_by_size(folder: str) -> None:
+def test_retention_by_size(data_dir: str) -> None:
     configs = {"internal.segment.bytes": "300", "retention.bytes": "600"}
     options: dict[str, Any] = {
         "topics": {"t": 1},
         "topic_configs": {"t": configs},
         "retention_check_ms": 20,
     }
-    with EmbeddedBroker(data_dir=folder, **options) as kafka, client_of(kafka) as client:
+    with EmbeddedBroker(data_dir=data_dir, **options) as kafka, client_of(kafka) as client:
         for _ in range(6):
             response = produce(client, "t", batch(2, value=bytes(100)))
         assert response.base_offset == 10
         wait_until(lambda: len(kafka.batches("t", 0)) <= 3)
-        assert len(list(broker_folder(folder, "t").glob("*.log"))) == 3
+        assert len(list(broker_folder(data_dir, "t").glob("*.log"))) == 3
         assert produce(client, "t", batch(1)).log_start_offset == 6
 
 
-def test_disk_write_error(folder: str) -> None:
-    with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
+def test_disk_write_error(data_dir: str) -> None:
+    with EmbeddedBroker(data_dir=data_dir, topics={"t": 1}) as kafka, client_of(kafka) as client:
         produce(client, "t", batch(2))
         swap_file(kafka, os.O_RDONLY)
         assert produce(client, "t", batch(2)).error_code is ErrorCode.kafka_storage_error
@@ -263,10 +263,10 @@ def test_disk_write_error(folder: str) -> None:
 
 
 def test_offsets_without_disk_space(
-    folder: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    data_dir: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Clients search the coordinator and retry."""
-    with EmbeddedBroker(data_dir=folder, topics={"t": 1}) as kafka, client_of(kafka) as client:
+    with EmbeddedBroker(data_dir=data_dir, topics={"t": 1}) as kafka, client_of(kafka) as client:
         assert commit(client, "readers", 3) is ErrorCode.none
         with monkeypatch.context() as patch:
             full = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
@@ -277,44 +277,44 @@ def test_offsets_without_disk_space(
     assert "No space left" in caplog.text
 
 
-def test_stop_closes_everything_if_a_log_cannot_be_flushed(folder: str) -> None:
-    kafka = EmbeddedBroker(data_dir=folder, topics={"a": 1, "b": 1})
+def test_stop_closes_everything_if_a_log_cannot_be_flushed(data_dir: str) -> None:
+    kafka = EmbeddedBroker(data_dir=data_dir, topics={"a": 1, "b": 1})
     kafka.start()
     with client_of(kafka) as client:
         for topic in ("a", "b"):
             produce(client, topic, batch(2))
-    (blocked := Path(folder, "a-0", f"{0:020d}.timeindex")).mkdir()
+    (blocked := Path(data_dir, "a-0", f"{0:020d}.timeindex")).mkdir()
     with pytest.raises(KafkaProdError, match="not all data") as caught:
         kafka.stop()
     assert isinstance(caught.value.__cause__, IsADirectoryError)
-    assert Path(folder, "b-0", blocked.name).stat().st_size
-    assert not Path(folder, CLEAN_MARK).exists()
+    assert Path(data_dir, "b-0", blocked.name).stat().st_size
+    assert not Path(data_dir, CLEAN_MARK).exists()
     blocked.rmdir()
-    with EmbeddedBroker(data_dir=folder) as kafka:
+    with EmbeddedBroker(data_dir=data_dir) as kafka:
         assert kafka.end_offsets("a") == kafka.end_offsets("b") == [2]
-    assert Path(folder, CLEAN_MARK).exists()
+    assert Path(data_dir, CLEAN_MARK).exists()
 
 
-def test_clean_mark_cannot_be_written(folder: str) -> None:
-    kafka = EmbeddedBroker(data_dir=folder, topics={"t": 1})
+def test_clean_mark_cannot_be_written(data_dir: str) -> None:
+    kafka = EmbeddedBroker(data_dir=data_dir, topics={"t": 1})
     kafka.start()
-    (blocked := Path(folder, CLEAN_MARK)).mkdir()
+    (blocked := Path(data_dir, CLEAN_MARK)).mkdir()
     with pytest.raises(KafkaProdError, match="not all data"):
         kafka.stop()
     blocked.rmdir()
-    with EmbeddedBroker(data_dir=folder) as kafka:
+    with EmbeddedBroker(data_dir=data_dir) as kafka:
         assert kafka.end_offsets("t") == [0]
 
 
 @pytest.mark.parametrize(("error", "hint"), [("ENOSPC", "Free space"), ("EACCES", "Restore")])
 def test_partition_that_cannot_be_opened(
-    folder: str, monkeypatch: pytest.MonkeyPatch, error: str, hint: str
+    data_dir: str, monkeypatch: pytest.MonkeyPatch, error: str, hint: str
 ) -> None:
-    write_segments(folder, 2)
+    write_segments(data_dir, 2)
     failure = OSError(getattr(errno, error), os.strerror(getattr(errno, error)))
     monkeypatch.setattr(DiskSegment, "trim_indexes", Mock(side_effect=failure))
     with pytest.raises(ConfigError, match="t-0 cannot be read") as caught:
-        EmbeddedBroker(data_dir=folder).start()
+        EmbeddedBroker(data_dir=data_dir).start()
     assert (caught.value.hint or "").startswith(hint)
 
 

@@ -73,11 +73,11 @@ def test_end_offset_of_a_flushed_log_without_records_survives_a_power_failure(
     tmp_path: Path, disk: Disk
 ) -> None:
     """Offsets whose records have expired are not assigned again."""
-    folder = tmp_path / "before"
-    with EmbeddedBroker(data_dir=str(folder), topics={"t": 1}) as kafka:
+    data_dir = tmp_path / "before"
+    with EmbeddedBroker(data_dir=str(data_dir), topics={"t": 1}) as kafka:
         kafka.run(lambda cluster: log_in(cluster).storage.restart_at(100))
         kafka.run(lambda cluster: log_in(cluster).storage.flush())
-        disk.restore(folder.stat().st_ino, tmp_path / "after")
+        disk.restore(data_dir.stat().st_ino, tmp_path / "after")
     with EmbeddedBroker(data_dir=str(tmp_path / "after")) as kafka:
         assert kafka.end_offsets("t") == [100]
 
@@ -88,42 +88,42 @@ def test_compacted_journal_survives_a_power_failure(
 ) -> None:
     """If the folder of the new file cannot be synced, the next `sync` retries it."""
     monkeypatch.setattr(journal, "_COMPACT_FROM", 1)
-    (folder := tmp_path / "before").mkdir()
-    own = Journal(folder / "journal")
+    (data_dir := tmp_path / "before").mkdir()
+    own = Journal(data_dir / "journal")
     own.put("kind", ("key",), 0)
     own.sync()
-    file_handles.sync_folder(folder)
+    file_handles.sync_folder(data_dir)
     with monkeypatch.context() as patch:
         if is_retried:
             patch.setattr(journal, "sync_folder", Mock(side_effect=OSError(errno.EIO, "failed")))
         for number in range(1, 6):
             own.put("kind", ("key",), number)
     own.sync()
-    disk.restore(folder.stat().st_ino, tmp_path / "after")
+    disk.restore(data_dir.stat().st_ino, tmp_path / "after")
     assert Journal(tmp_path / "after" / "journal").get("kind", ("key",)) == 5
 
 
 def test_mark_of_a_clean_shutdown_does_not_return(tmp_path: Path, disk: Disk) -> None:
     """With it, the next start would not verify what was written since."""
-    folder = tmp_path / "before"
-    with EmbeddedBroker(data_dir=str(folder), topics={"t": 1}):
+    data_dir = tmp_path / "before"
+    with EmbeddedBroker(data_dir=str(data_dir), topics={"t": 1}):
         pass
-    for path in (folder, folder / CLEAN_MARK):
+    for path in (data_dir, data_dir / CLEAN_MARK):
         descriptor = os.open(path, os.O_RDONLY)
         os.fsync(descriptor)
         os.close(descriptor)
-    disk.restore(folder.stat().st_ino, tmp_path / "stopped")
+    disk.restore(data_dir.stat().st_ino, tmp_path / "stopped")
     assert (tmp_path / "stopped" / CLEAN_MARK).exists()
-    with EmbeddedBroker(data_dir=str(folder)):
-        disk.restore(folder.stat().st_ino, tmp_path / "started")
+    with EmbeddedBroker(data_dir=str(data_dir)):
+        disk.restore(data_dir.stat().st_ino, tmp_path / "started")
     assert not (tmp_path / "started" / CLEAN_MARK).exists()
 
 
 def test_records_of_a_killed_broker_are_flushed_by_the_next(
-    folder: str, tmp_path: Path, disk: Disk
+    data_dir: str, tmp_path: Path, disk: Disk
 ) -> None:
     crashed = tmp_path / "crashed"
-    complete = write_until_crash(folder, crashed)
+    complete = write_until_crash(data_dir, crashed)
     with EmbeddedBroker(data_dir=str(crashed)):
         disk.files.clear()
     logs = [disk.files[path.stat().st_ino] for path in sorted((crashed / "t-0").glob("*.log"))]

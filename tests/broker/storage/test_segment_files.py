@@ -28,15 +28,15 @@ def write_many(client: RawClient, topic: str) -> int:
     return now
 
 
-def files_in(folder: Path, pattern: str) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.glob(pattern))}
+def files_in(data_dir: Path, pattern: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(data_dir.glob(pattern))}
 
 
 def test_segment_files_equal_those_of_kafka(
-    real_kafka: KafkaCluster, folder: str, unique_topic: str
+    real_kafka: KafkaCluster, data_dir: str, unique_topic: str
 ) -> None:
     """The files of all complete segments are identical for the same batches."""
-    broker = EmbeddedBroker(data_dir=folder)
+    broker = EmbeddedBroker(data_dir=data_dir)
     with broker, client_of(broker) as ours, client_of(real_kafka) as theirs:
         create(ours, unique_topic, **CONFIGS)
         create(theirs, unique_topic, **CONFIGS)
@@ -47,7 +47,7 @@ def test_segment_files_equal_those_of_kafka(
             assert produce(ours, unique_topic, data).error_code is ErrorCode.none
             assert produce(theirs, unique_topic, data).error_code is ErrorCode.none
         real = real_kafka.partition_dir(unique_topic, 0)
-        mine = broker_folder(folder, unique_topic)
+        mine = broker_folder(data_dir, unique_topic)
         assert files_in(mine, "*.log") == files_in(real, "*.log")
         assert len(files_in(mine, "*.log")) > 3
         for pattern in FILES[1:]:
@@ -58,14 +58,14 @@ def test_segment_files_equal_those_of_kafka(
             assert active[1].startswith(own_active[1])
 
 
-def test_dump_log_segments_reads_the_files(folder: str) -> None:
+def test_dump_log_segments_reads_the_files(data_dir: str) -> None:
     configs = {"internal.segment.bytes": "3000", "index.interval.bytes": "300"}
-    with EmbeddedBroker(data_dir=folder, topics={"t": 1}, topic_configs={"t": configs}) as kafka:
+    with EmbeddedBroker(data_dir=data_dir, topics={"t": 1}, topic_configs={"t": configs}) as kafka:
         with client_of(kafka) as client:
             now = write_many(client, "t")
         ends = kafka.end_offsets("t")
         sizes = [len(data) for data in kafka.batches("t", 0)]
-    location = broker_folder(folder, "t")
+    location = broker_folder(data_dir, "t")
     printed = dump(location)
     assert [dumped.size for dumped in dumped_batches(printed)] == sizes
     assert all(dumped.is_valid for dumped in dumped_batches(printed))

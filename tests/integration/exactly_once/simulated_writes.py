@@ -184,6 +184,9 @@ def rows_of(*batches: str, tasks: int = 3) -> Counter[int]:
     return Counter(number for start in starts for number in range(start, start + ROWS))
 
 
+NOTHING = rows_of()
+
+
 def stream(bootstrap_servers: str, topic: str, prefix: str, **options: str) -> Writes:
     """Return a streaming query whose planning has created the decision log."""
     return _planned(

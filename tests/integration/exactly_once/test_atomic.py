@@ -16,7 +16,14 @@ from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.producer.session_pool import discard_session
 from tests.integration.exactly_once.planned_batch import TASKS, TIMEOUT_MS, plan
-from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, ROWS, Writes, rows_of
+from tests.integration.exactly_once.simulated_writes import (
+    NOTHING,
+    PARTITIONS,
+    QUERY,
+    ROWS,
+    Writes,
+    rows_of,
+)
 from tests.integration.exactly_once.stepped_client import CrashError
 from tests.integration.exactly_once.stepped_client import crash as crash_driver
 from tests.integration.support.producer_writes import numbered
@@ -24,8 +31,6 @@ from tools.support.admin import Admin
 
 if TYPE_CHECKING:
     from tools.support.kafka_cluster import AnyKafka, ZooKeeperCluster
-
-NOTHING = rows_of()
 
 
 def is_visible(writes: Writes, *batches: str) -> bool:
