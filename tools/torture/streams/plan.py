@@ -165,7 +165,7 @@ class Plan:
 
     @property
     def labels(self) -> dict[str, Any]:
-        """The fields of the run's line in the ledger that do not depend on its result."""
+        """The fields that describe the run."""
         return {
             "kind": self.kind,
             "step": self.where,
