@@ -16,7 +16,7 @@ class Differs(AssertionError):  # noqa: N818 - a failed comparison
     """Kafka read another value than was written; the message is the field's path."""
 
 
-def same(ours: Any, theirs: Any, path: str = "") -> None:
+def assert_same(ours: Any, theirs: Any, path: str = "") -> None:
     """Compare one of our values with Kafka's JSON of it.
 
     Raises:
@@ -26,7 +26,7 @@ def same(ours: Any, theirs: Any, path: str = "") -> None:
         _same_fields(ours, theirs, path)
     elif isinstance(ours, tuple) and isinstance(theirs, list) and len(ours) == len(theirs):
         for index, (our, their) in enumerate(zip(ours, theirs, strict=True)):
-            same(our, their, f"{path}[{index}]")
+            assert_same(our, their, f"{path}[{index}]")
     elif theirs not in _views(ours):
         raise Differs(f"{path}: {ours!r} is {theirs!r} to Kafka")
 
@@ -39,7 +39,7 @@ def _same_fields(ours: Any, theirs: dict[str, Any], path: str) -> None:
         if field.name in shown:
             # Kafka's JSON omits the bytes of records; only null is shown.
             view = b"" if field.metadata.get("kafka_type") == "records" and value else value
-            same(view, shown.pop(field.name), place)
+            assert_same(view, shown.pop(field.name), place)
         elif "tag" not in field.metadata or value != _default(field):
             raise Differs(f"{place}: Kafka does not show it")
     if shown:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from spark_kafka_sink.kafka.protocol.codec import decode, encode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tests.golden.json_view import same
+from tests.golden.json_view import assert_same
 from tests.golden.jvm_messages import parse, versions
 from tests.unit.kafka.protocol.entities import MESSAGES, entities
 from tools.support.java import Jvm
@@ -43,7 +43,7 @@ def check(jvm: Jvm, entity_type: type[Any]) -> int:
         ours = encode(entity)
         understood = parse(jvm, name, version, ours)
         assert understood.rest == 0
-        same(entity, understood.fields, f"{name} v{version}")
+        assert_same(entity, understood.fields, f"{name} v{version}")
         assert understood.again == ours
         assert decode(entity_type, understood.again) == (entity, len(ours))
 

@@ -61,7 +61,7 @@ def reasons(sim: World) -> list[str]:
     return [(dict(letter.headers)[name] or b"").decode() for letter in letters]
 
 
-def fails(sim: World) -> AuthorizationError:
+def error_of_write(sim: World) -> AuthorizationError:
     with pytest.raises(AuthorizationError) as caught:
         sim.finish()
     return caught.value
@@ -126,7 +126,7 @@ def test_topics_are_created_if_permitted() -> None:
 def test_topic_without_write_permission(sim: World) -> None:
     sim.fault(Fault(error=TOPIC))
     sim.send([b"a"])
-    error = fails(sim)
+    error = error_of_write(sim)
     assert "Write on topic t is denied to User:ANONYMOUS" in str(error)
     assert command("Write", "--topic t") in str(error)
     assert [status.status for status in error.statuses] == [DeliveryStatus.NOT_PERSISTED]
@@ -145,7 +145,7 @@ def refuse(sim: World, where: str, code: int) -> None:
 @pytest.mark.parametrize("where", ["init", "produce"])
 def test_producer_without_idempotent_write_permission(sim: World, where: str) -> None:
     refuse(sim, where, CLUSTER)
-    error = fails(sim)
+    error = error_of_write(sim)
     assert error.kafka_error == "CLUSTER_AUTHORIZATION_FAILED"
     assert "IdempotentWrite on the cluster" in error.message
     assert "is denied to User:ANONYMOUS" in error.message
@@ -158,7 +158,7 @@ def test_producer_without_idempotent_write_permission(sim: World, where: str) ->
 @pytest.mark.parametrize("where", ["init", "produce"])
 def test_transactional_id_without_permission(sim: World, where: str) -> None:
     refuse(sim, where, TRANSACTIONAL_ID)
-    error = fails(sim)
+    error = error_of_write(sim)
     assert "Write on transactional id <transactional.id> is denied" in error.message
     assert command("Write", "--transactional-id '<transactional.id>'") in str(error)
 
@@ -167,7 +167,7 @@ def test_error_identifies_the_dead_letter_topic() -> None:
     with world(FakeCluster(topics={"t": 1, "dead": 1}), tolerant()) as sim:
         sim.fault(Fault(error=ErrorCode.invalid_record), Fault(error=TOPIC))
         sim.send([b"bad"])
-        error = fails(sim)
+        error = error_of_write(sim)
         assert error.topic == "dead"
         assert "Grant Write on the dead letter topic dead to User:ANONYMOUS" in str(error)
 
@@ -190,7 +190,7 @@ def test_waiting_batches_fail_if_the_topic_is_denied(sim: World) -> None:
     sim.steps(3)
     sim.cluster.metadata_errors["t"] = TOPIC
     began = sim.clock.monotonic()
-    error = fails(sim)
+    error = error_of_write(sim)
     assert "Describe on topic t is denied" in str(error)
     assert sim.clock.monotonic() - began < 10
     sim.check_accounting()

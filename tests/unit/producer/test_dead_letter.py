@@ -75,7 +75,7 @@ def letters(sim: World) -> list[Record]:
     return sim.cluster.logs[DEAD, 0].records()
 
 
-def own(record: Record) -> dict[str, bytes | None]:
+def row_headers(record: Record) -> dict[str, bytes | None]:
     return {k: v for k, v in record.headers if not k.startswith("__connect")}
 
 
@@ -95,7 +95,7 @@ def test_part_exceeding_max_request_size_is_left_out(case: str) -> None:
         sim.finish()
         assert sim.cluster.logs["t", 0].values() == [b"good", b"good too"]
         (dead,) = letters(sim)
-        assert (dead.key, dead.value, own(dead).get("h")) == expected
+        assert (dead.key, dead.value, row_headers(dead).get("h")) == expected
         assert "larger than max.request.size" in message(dead)
         assert words in message(dead)
 
@@ -109,7 +109,7 @@ def test_row_at_the_limit_is_not_oversized_because_of_context_headers(*, context
         sim.finish()
         large, small = letters(sim)
         assert (large.value, small.value) == (None if context else value, b"small")
-        assert (large.key, own(large)) == (b"k", {"h": b"h"})
+        assert (large.key, row_headers(large)) == (b"k", {"h": b"h"})
         if context:
             assert "no such partition; its value is left out" in message(large)
             assert "left out" not in message(small)
@@ -134,7 +134,7 @@ def test_part_exceeding_the_dead_letter_topics_limit_is_left_out(case: str) -> N
         sim.finish()
         assert sim.cluster.logs["t", 0].values() == [b"good"]
         (dead,) = letters(sim)
-        assert (dead.key, dead.value, own(dead).get("h")) == expected
+        assert (dead.key, dead.value, row_headers(dead).get("h")) == expected
         assert words in message(dead)
         assert sim.session.context.state.incomplete_batches == 0
         assert sim.session.context.pool.used == 0

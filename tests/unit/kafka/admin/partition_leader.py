@@ -70,7 +70,9 @@ class PartitionLeader(ScriptedCoordinator):
         if not failed and topic_id is not None and topic_id != self.ids["t"]:
             failed = 100
         batches = [
-            data for base, data in self.batches if self._last(base, data) >= requested.fetch_offset
+            data
+            for base, data in self.batches
+            if self._last_offset(base, data) >= requested.fetch_offset
         ]
         data = b"" if failed or self.diverging >= 0 else b"".join(batches[: self.fetched_at_once])
         response = code(failed) | {
@@ -84,7 +86,7 @@ class PartitionLeader(ScriptedCoordinator):
         return {"responses": [{"topic": "t", "topic_id": topic_id, "partitions": [response]}]}
 
     @staticmethod
-    def _last(base: int, data: bytes) -> int:
+    def _last_offset(base: int, data: bytes) -> int:
         return base + int.from_bytes(data[23:27], "big")
 
     def _produce(self, _node: int, request: Any) -> dict[str, Any] | None:
