@@ -201,12 +201,7 @@ def denied_during_retry(sim: World) -> int:
 
 
 def halved(sim: World) -> int:
-    sim.fault(
-        None,
-        Fault(error=ErrorCode.invalid_record),
-        Fault(error=ErrorCode.invalid_record),
-        Fault(error=ErrorCode.invalid_record),
-    )
+    sim.fault(None, *[Fault(error=ErrorCode.invalid_record)] * 3)
     sim.send_batches(3)
     return 1
 

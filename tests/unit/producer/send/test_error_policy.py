@@ -214,15 +214,7 @@ def test_lost_response_leaves_doubt_permanently(code: int) -> None:
 
 def test_errors_after_which_records_may_be_in_the_log() -> None:
     unclear = {code for code in range(-3, 120) if may_be_persisted_after(code)}
-    assert unclear >= {
-        ErrorCode.unknown_topic_or_partition,
-        ErrorCode.not_leader_or_follower,
-        ErrorCode.request_timed_out,
-        ErrorCode.not_enough_replicas_after_append,
-        ErrorCode.kafka_storage_error,
-        ErrorCode.unknown_server_error,
-        DISCONNECTED,
-    }
+    assert unclear >= {*UNCLEAR_CODES} - {*UNKNOWN_CODES}
     assert not any(
         may_be_persisted_after(code)
         for code in (
