@@ -298,9 +298,8 @@ def test_abort_after_another_run_reports_no_rows(
     second.completion.commit(rows)
     first.completion.abort(written)
     assert _reported(path) == ("already written", 0)
-    second.completion.abort(
-        rows
-    )  # Spark calls abort() if the process of commit() crashed at its end
+    # Spark calls abort() if the process of commit() crashed at its end.
+    second.completion.abort(rows)
     assert _reported(path) == ("already written", 2)
 
 

@@ -409,13 +409,7 @@ def test_stream_registers_once_per_start(
     )
     spec_completion._CACHED_ROLES.clear()
     options = {**sink.options, "checkpointLocation": "/nowhere"}
-    for registered in (
-        1,
-        1,
-        1,
-        2,
-        2,
-    ):  # the fourth start is later, as after a restart of the stream
+    for registered in (1, 1, 1, 2, 2):  # The fourth start follows a restart of the stream.
         KafkaProdDataSource(options).streamWriter(ORDER, overwrite=False)
         posts = [request for request in sink.registry.requests if request.startswith("POST")]
         assert len(posts) == registered

@@ -201,9 +201,8 @@ def test_waiting_batches_become_dead_letters_if_tolerated(codec: str) -> None:
     cluster = FakeCluster(topics={"t": 2, "u": 1, "dead": 1})
     with world(cluster, tolerant(), compression_type=codec) as sim:
         sim.deliver([b"first"])
-        sim.fault(
-            *[Fault(error=ErrorCode.not_enough_replicas)] * 5
-        )  # none of these can be in the log
+        # None of these batches can be in the log.
+        sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 5)
         sent = sim.send_batches(3) + sim.send_batches(2, None)
         sim.steps(2)
         sim.cluster.metadata_errors["t"] = TOPIC

@@ -239,11 +239,8 @@ class SparkWrite:
     def _write_records(
         self, spark: WarmSpark, bootstrap_servers: str, topics: list[str], records: int
     ) -> Sample:
-        contestant, columns, to = (
-            self.contestant,
-            dict(self.contestant.columns),
-            {"topic": topics[0]},
-        )
+        contestant = self.contestant
+        columns, to = dict(contestant.columns), {"topic": topics[0]}
         if self.topics:
             prefix, to = topics[0].removesuffix("0"), {}
             columns["topic"] = f"concat('{prefix}', cast({FLIGHT} as int) % {self.topics})"

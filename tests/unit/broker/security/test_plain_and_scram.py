@@ -5,9 +5,7 @@ from base64 import b64decode, b64encode
 import pytest
 
 from spark_kafka_sink.broker.security.plain_and_scram import Credentials, ScramSaslServer
-from spark_kafka_sink.broker.security.sasl_server import (
-    SaslServerError,
-)
+from spark_kafka_sink.broker.security.sasl_server import SaslServerError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.security_config import Mechanism, PasswordLogin
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange

@@ -31,11 +31,8 @@ def candidate(batch: str, name: str = "lost", query: str | None = "query") -> Or
         (DECIDED, "6", True),
         (DECIDED, "8", False),
         (Done(query_id="other", batch="7"), "0", False),  # may replace the other query
-        (
-            Done(query_id="other", batch="7"),
-            "1",
-            False,
-        ),  # may follow such a batch 0, if this state is outdated
+        # May follow such a batch 0, if this state is outdated.
+        (Done(query_id="other", batch="7"), "1", False),
         (Done(query_id="other", batch="0", retired_query_ids=("query",)), "0", True),
         (Done(query_id="other", batch="0", retired_query_ids=("query",)), "7", True),
         (

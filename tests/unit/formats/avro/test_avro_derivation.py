@@ -7,9 +7,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.encoder_spec import (
-    derive_schema,
-)
+from spark_kafka_sink.formats.encoder_spec import derive_schema
 
 
 def test_derived_names_follow_the_path() -> None:

@@ -4,15 +4,11 @@ import base64
 
 import pyarrow as pa
 import pytest
-from google.protobuf import (
-    timestamp_pb2,
-)
+from google.protobuf import timestamp_pb2
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.encoder_spec import (
-    derive_schema,
-)
+from spark_kafka_sink.formats.encoder_spec import derive_schema
 from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
 from tests.support.protoc import compile_files
 

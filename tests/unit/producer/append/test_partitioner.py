@@ -133,11 +133,8 @@ def test_target_numbers_across_topics_at_type_limit() -> None:
     [
         ({}, {"a": 1, "b": 1}, {"a": 1}),
         ({"partitioner": "murmur2"}, {"a": 1, "b": 2}, {"a": 1}),  # also hashes null keys
-        (
-            {"partitioner": "consistent_random"},
-            {"a": 1},
-            {"a": 1},
-        ),  # treats an empty key as missing
+        # Treats an empty key as missing.
+        ({"partitioner": "consistent_random"}, {"a": 1}, {"a": 1}),
         ({"partitioner": "random"}, {}, {"a": 1}),
         ({"partitioner_ignore_keys": True}, {}, {"a": 1}),
     ],

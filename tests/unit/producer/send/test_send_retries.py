@@ -84,9 +84,8 @@ def test_duplicate_sequence_is_success_with_unknown_offset(sim: World) -> None:
 
 def test_sequence_gap_after_failed_batch_is_retried(sim: World) -> None:
     first = sim.deliver_batches(1)
-    sim.fault(
-        Fault(error=ErrorCode.not_enough_replicas)
-    )  # the four batches behind it get OUT_OF_ORDER_SEQUENCE_NUMBER
+    # The four batches behind the failed one get OUT_OF_ORDER_SEQUENCE_NUMBER.
+    sim.fault(Fault(error=ErrorCode.not_enough_replicas))
     values = first + sim.deliver_batches(5)
     check_log(sim, values)
     assert dict(sim.report().errors)["OUT_OF_ORDER_SEQUENCE_NUMBER"] == 4
