@@ -88,13 +88,13 @@ def describe_statuses(statuses: Iterable[PartitionStatus]) -> str:
     entries = sorted(statuses, key=lambda entry: (entry.topic, entry.partition, entry.status))
     if not entries:
         return ""
-    lines = [_totals(entries), *(f"  {entry}" for entry in entries[:MAX_LINES])]
+    lines = [_totals_line(entries), *(f"  {entry}" for entry in entries[:MAX_LINES])]
     if len(entries) > MAX_LINES:
         lines.append(f"  and {plural(len(entries) - MAX_LINES, 'more partition')}")
     return "\n".join(lines)
 
 
-def _totals(entries: Iterable[PartitionStatus]) -> str:
+def _totals_line(entries: Iterable[PartitionStatus]) -> str:
     totals: dict[DeliveryStatus, int] = {}
     for entry in entries:
         totals[entry.status] = totals.get(entry.status, 0) + entry.records

@@ -83,7 +83,7 @@ class Histogram:
         """The standard deviation, based on the buckets; 0 if empty or if all numbers are equal."""
         if self.low == self.high:
             return 0.0
-        values = [(self._middle(bucket), count) for bucket, count in self.buckets]
+        values = [(self._middle_of_bucket(bucket), count) for bucket, count in self.buckets]
         mean = sum(value * count for value, count in values) / self.count
         return sqrt(sum(count * (value - mean) ** 2 for value, count in values) / self.count)
 
@@ -150,7 +150,7 @@ class Histogram:
             high=int(data["high"]),
         )
 
-    def _middle(self, bucket: int) -> float:
+    def _middle_of_bucket(self, bucket: int) -> float:
         """Return the middle of a bucket, or of its part between `low` and `high`."""
         bottom = bucket_top(bucket - 1) + 1 if bucket else 0
         return (max(bottom, self.low) + min(bucket_top(bucket), self.high)) / 2
@@ -195,7 +195,7 @@ class HistogramBuilder:
         new.append(value)
         self._counts.append(count)
         if len(new) >= _MANY:
-            self._fold()
+            self._fold_numbers()
 
     def add_duration(self, seconds: float, count: int = 1) -> None:
         """Record a time that is given in seconds; it is stored in microseconds."""
@@ -206,14 +206,14 @@ class HistogramBuilder:
         self._numbers += [round(measurement * 1_000_000) for measurement, _ in seconds]
         self._counts += [count for _, count in seconds]
         if len(self._numbers) >= _MANY:
-            self._fold()
+            self._fold_numbers()
 
     def roll(self) -> Histogram:
         """Return the numbers since the last `roll`.
 
         `build` still includes them. Only the adding thread may call this.
         """
-        self._fold()
+        self._fold_numbers()
         with self._lock:
             window, self._window = self._window, Histogram()
             self._before_window = Histogram.merge_all((self._before_window, window))
@@ -223,18 +223,18 @@ class HistogramBuilder:
         """Return the histogram of all numbers so far."""
         with self._lock:
             counts = self._counts.copy()
-            new = _sorted(self._numbers[: len(counts)], counts)
+            new = _sorted_histogram(self._numbers[: len(counts)], counts)
             return Histogram.merge_all((self._before_window, self._window, new))
 
-    def _fold(self) -> None:
+    def _fold_numbers(self) -> None:
         with self._lock:
-            new = _sorted(self._numbers, self._counts)
+            new = _sorted_histogram(self._numbers, self._counts)
             self._window = Histogram.merge_all((self._window, new))
             self._numbers = []
             self._counts = []
 
 
-def _sorted(numbers: list[int], counts: list[int]) -> Histogram:
+def _sorted_histogram(numbers: list[int], counts: list[int]) -> Histogram:
     """Return the histogram of numbers and their counts, using the buckets of `bucket_of`."""
     if not numbers:
         return Histogram()

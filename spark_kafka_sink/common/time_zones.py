@@ -140,7 +140,7 @@ def utc_offsets(micros: Numbers, zone: str, *, is_local: bool = False) -> Number
     if last - first > 20 * _SPAN:  # do not search centuries for their changes if few are needed
         ends = np.concatenate((seconds - margin, seconds + margin))
         spans = np.unique(ends // _SPAN).tolist()
-    changes = [change for span in spans for change in _changes(zone, span)]
+    changes = [change for span in spans for change in _offset_changes(zone, span)]
     starts = np.array([start for start, _ in changes])
     offsets = np.array([offset for _, offset in changes])
     if is_local:
@@ -153,7 +153,7 @@ def utc_offsets(micros: Numbers, zone: str, *, is_local: bool = False) -> Number
 
 
 @lru_cache(maxsize=4096)
-def _changes(zone: str, span: int) -> tuple[tuple[int, int], ...]:
+def _offset_changes(zone: str, span: int) -> tuple[tuple[int, int], ...]:
     """Return the times of offset changes and the new offsets, both in seconds.
 
     The first entry is the start of the span.
@@ -163,11 +163,11 @@ def _changes(zone: str, span: int) -> tuple[tuple[int, int], ...]:
     for day in range(start, start + _SPAN, _DAY):
         offset = _offset_at(zone, day + _DAY)
         if offset != changes[-1][1]:
-            changes.append((_change(zone, day, changes[-1][1]), offset))
+            changes.append((_time_of_change(zone, day, changes[-1][1]), offset))
     return tuple(changes)
 
 
-def _change(zone: str, low: int, before: int) -> int:
+def _time_of_change(zone: str, low: int, before: int) -> int:
     """Return the second at which the offset changes, within the day that starts at `low`."""
     high = low + _DAY
     while high - low > 1:

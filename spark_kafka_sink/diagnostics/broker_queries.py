@@ -54,7 +54,7 @@ def connect(
         while not client.metadata.answered_requests:
             now = client.now()
             if now >= deadline or (now >= early and _all_refuse(client)):
-                return _unreachable(client, seconds)
+                return _unreachable_finding(client, seconds)
             left = (early if now < early else deadline) - now
             client.run_once(min(left, _MAX_POLL_S))
     except errors.KafkaProdError as error:
@@ -71,7 +71,7 @@ def _all_refuse(client: BlockingClient) -> bool:
     return all(attempt is not None and not attempt.is_unanswered for attempt in tried)
 
 
-def _unreachable(client: BlockingClient, seconds: float) -> Finding:
+def _unreachable_finding(client: BlockingClient, seconds: float) -> Finding:
     servers = client.config.bootstrap_servers
     under_way = {
         str(broker.node): connection_checks.no_response(broker.connection.state, seconds)
@@ -169,7 +169,7 @@ def _query_topics(
                 settings=settings.value,
                 of_dead_letters=name == write.config.dead_letters.dead_letter_topic,
                 creation=(
-                    _creation(client, name, by_sink, deadline)
+                    _query_creation(client, name, by_sink, deadline)
                     if missing and may_be_created
                     else None
                 ),
@@ -178,7 +178,7 @@ def _query_topics(
     return all_facts
 
 
-def _creation(
+def _query_creation(
     client: BlockingClient, name: str, by_sink: topic_handlers.NewTopic | None, deadline: float
 ) -> Creation:
     """Return what the brokers would do to create a topic, without creating it."""

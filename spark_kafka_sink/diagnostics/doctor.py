@@ -104,14 +104,14 @@ class Doctor:
             yield Finding.failure(CheckStep.OPTIONS, error)
             return
         with client:
-            diagnosis = _reach(client, server, self.seconds)
+            diagnosis = _try_addresses(client, server, self.seconds)
             broker = next(iter(client.brokers()), None)
             failure = (
                 None if diagnosis is None else connection_checks.check_connection(server, diagnosis)
             )
             reached = CheckStep.METADATA if failure is None else failure.step
             for step in connection_checks.passed_before(reached):
-                text = None if broker is None else _passed(step, broker, self._producer)
+                text = None if broker is None else _passed_step_text(step, broker, self._producer)
                 if text is not None:
                     yield Finding.ok(step, text)
             if failure is not None:
@@ -175,7 +175,7 @@ class Doctor:
             yield send_probe(client, topic, client.deadline(self.seconds))
 
 
-def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | None:
+def _try_addresses(client: BlockingClient, server: str, seconds: float) -> Diagnosis | None:
     """Try every address of a server once.
 
     Return None on success, or the diagnosis of the failure.
@@ -199,7 +199,9 @@ def _reach(client: BlockingClient, server: str, seconds: float) -> Diagnosis | N
     return None
 
 
-def _passed(step: CheckStep, broker: BrokerConnection, config: ProducerConfig) -> str | None:
+def _passed_step_text(
+    step: CheckStep, broker: BrokerConnection, config: ProducerConfig
+) -> str | None:
     """Return the text for a step that has passed, or None if the step does not apply."""
     server = str(broker.node)
     security = config.security

@@ -158,16 +158,16 @@ def _timeout_finding(client: BlockingClient, action: str, code: int | None) -> F
     return Finding.failure(CheckStep.PRODUCE, error)
 
 
-def _columns() -> Columns:
+def _probe_columns() -> Columns:
     return Columns(value=pa.array([VALUE], pa.binary()), key=pa.array([KEY], pa.binary()))
 
 
 def _probe_rows(topic: str) -> Rows:
-    return Rows(columns=_columns(), topics=(topic,))
+    return Rows(columns=_probe_columns(), topics=(topic,))
 
 
 def _probe_batch(now_ms: int) -> list[Buffer]:
-    encoded = encode_records(_columns(), np.zeros(1, dtype=np.int32))
+    encoded = encode_records(_probe_columns(), np.zeros(1, dtype=np.int32))
     data = slice_records(encoded, 0, 1)
     header = BatchHeader(base_timestamp=now_ms, max_timestamp=now_ms, record_count=1)
     return [header.pack([data]), data]

@@ -70,9 +70,9 @@ def check_topic_facts(facts: TopicFacts, config: ProducerConfig) -> Finding:
     """Check that the topic exists or will be created, and that it has leaders."""
     code, name = facts.code, facts.name
     if facts.exists:
-        return _leaders(facts)
+        return _check_leaders(facts)
     if facts.is_missing:
-        return _missing(facts, config)
+        return _check_missing_topic(facts, config)
     if code == ErrorCode.topic_authorization_failed:
         acls = AclCommandBuilder.of(config)
         acl = Acl(AclOperation.WRITE, ResourceType.TOPIC, name)
@@ -127,7 +127,7 @@ def missing_in_dry_run(facts: TopicFacts) -> Finding:
     return Finding.failure(CheckStep.TOPIC, error)
 
 
-def _leaders(facts: TopicFacts) -> Finding:
+def _check_leaders(facts: TopicFacts) -> Finding:
     assert facts.description is not None
     partitions, name = facts.description.partitions, facts.name
     leaderless = [partition.index for partition in partitions if partition.leader == NO_LEADER]
@@ -146,7 +146,7 @@ def _leaders(facts: TopicFacts) -> Finding:
     return Finding.ok(CheckStep.TOPIC, text if facts.in_sync else name)
 
 
-def _missing(facts: TopicFacts, config: ProducerConfig) -> Finding:
+def _check_missing_topic(facts: TopicFacts, config: ProducerConfig) -> Finding:
     name, creation = facts.name, facts.creation
     absent = error_name(ErrorCode.unknown_topic_or_partition)
     create_hint = _creation_hint(facts, config)

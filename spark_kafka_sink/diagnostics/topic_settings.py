@@ -60,15 +60,15 @@ def check_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
     Returns:
         The problems. If there are none, a single finding that lists the checked settings.
     """
-    findings = [*_replicas(facts, config)]
+    findings = [*_check_min_in_sync(facts, config)]
     if facts.settings is None:
         text = f"{facts.name}: unknown, because DescribeConfigs on the topic is denied"
         return [*findings, Finding.note(_STEP, text)]
     findings += [
         *_check_size_limits(facts, config),
-        *_codec(facts, config),
-        *_timestamps(facts, config),
-        *_compaction(facts, config, has_key),
+        *_check_codec(facts, config),
+        *_check_timestamps(facts, config),
+        *_check_compaction(facts, config, has_key),
     ]
     if findings:
         return findings
@@ -77,7 +77,7 @@ def check_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
     return [Finding.ok(_STEP, f"{facts.name}: {', '.join(values)}")]
 
 
-def _replicas(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
+def _check_min_in_sync(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     min_in_sync = _number_setting(facts, _MIN_IN_SYNC)
     if config.producer.acks is not Acks.ALL or min_in_sync is None or not facts.replicas:
         return
@@ -137,7 +137,7 @@ def _check_size_limits(facts: TopicFacts, config: SinkConfig) -> Iterator[Findin
     )
 
 
-def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
+def _check_codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     theirs = _setting(facts, _COMPRESSION)
     codec = None if theirs in {None, _PRODUCER} else _CODEC_NAMES.get(theirs or "")
     ours = config.producer.compression_type
@@ -152,7 +152,7 @@ def _codec(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     yield Finding.warning(_STEP, error)
 
 
-def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
+def _check_timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
     if not config.use_timestamp_column:
         return
     before = _number_setting(facts, _TIMESTAMP_BEFORE)
@@ -177,7 +177,9 @@ def _timestamps(facts: TopicFacts, config: SinkConfig) -> Iterator[Finding]:
         )
 
 
-def _compaction(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> Iterator[Finding]:
+def _check_compaction(
+    facts: TopicFacts, config: SinkConfig, has_key: bool | None
+) -> Iterator[Finding]:
     policies = {policy.strip() for policy in (_setting(facts, CLEANUP) or "").split(",")}
     if "compact" not in policies:
         return

@@ -91,11 +91,13 @@ def verify_report(
 def _check_partition(reader: TopicReader, partition: PartitionReport) -> PartitionCheck:
     first, last = partition.first_offset, partition.last_offset
     if first is None or last is None:
-        return _result(partition, 0, PartitionVerdict.UNKNOWN, "the brokers returned no offsets")
+        return _partition_check(
+            partition, 0, PartitionVerdict.UNKNOWN, "the brokers returned no offsets"
+        )
     try:
         log = reader.bounds(partition.partition)
     except UnknownTopicError as error:
-        return _result(partition, 0, PartitionVerdict.MISSING, error.message)
+        return _partition_check(partition, 0, PartitionVerdict.MISSING, error.message)
     offsets = OffsetRange(
         topic_partition=log.topic_partition, start=max(first, log.start), end=min(last + 1, log.end)
     )
@@ -103,14 +105,14 @@ def _check_partition(reader: TopicReader, partition: PartitionReport) -> Partiti
     if count >= partition.persisted:
         others = count - partition.persisted
         note = f"{plural(others, 'record')} of other writers between them" if others else ""
-        return _result(partition, count, PartitionVerdict.COMPLETE, note)
+        return _partition_check(partition, count, PartitionVerdict.COMPLETE, note)
     if log.end <= last:
         return _beyond_end(reader, partition, count, log.end)
     if log.start > first:
         reason = f"the log starts at offset {log.start:,}: retention has deleted older records"
     else:
         reason = "they were aborted, compacted, or overwritten after an unclean leader election"
-    return _result(partition, count, PartitionVerdict.MISSING, reason)
+    return _partition_check(partition, count, PartitionVerdict.MISSING, reason)
 
 
 def _beyond_end(
@@ -120,12 +122,12 @@ def _beyond_end(
     written = reader.high_watermark(TopicPartition(partition.topic, partition.partition))
     if partition.last_offset is not None and written > partition.last_offset:
         reason = f"an open transaction prevents reading beyond offset {end:,}"
-        return _result(partition, count, PartitionVerdict.OPEN, reason)
+        return _partition_check(partition, count, PartitionVerdict.OPEN, reason)
     reason = (
         f"the log ends at offset {written:,}: it was truncated (unclean leader election), "
         "or the topic was recreated"
     )
-    return _result(partition, count, PartitionVerdict.MISSING, reason)
+    return _partition_check(partition, count, PartitionVerdict.MISSING, reason)
 
 
 def _count_committed(reader: TopicReader, offsets: OffsetRange) -> int:
@@ -141,7 +143,7 @@ def _count_committed(reader: TopicReader, offsets: OffsetRange) -> int:
     return total
 
 
-def _result(
+def _partition_check(
     partition: PartitionReport, count: int, verdict: PartitionVerdict, reason: str
 ) -> PartitionCheck:
     return PartitionCheck(

@@ -50,7 +50,7 @@ class AclAdvisor:
 
     def topic_error(self, topic: str) -> AuthorizationError:
         """Return the error for a topic that the metadata reports as TOPIC_AUTHORIZATION_FAILED."""
-        resource = self._topic(topic)
+        resource = self._topic_text(topic)
         principal = self.principal
         if topic in self._metadata.denials.uncreatable:
             problem = f"{resource} does not exist, and {principal} is not authorized to create it"
@@ -63,7 +63,7 @@ class AclAdvisor:
     def write_error(self, topic: str) -> AuthorizationError:
         """Return the error if the coordinator does not allow adding a partition of this topic."""
         return self._topic_error(
-            f"Write on {self._topic(topic)} is denied to {self.principal}", topic
+            f"Write on {self._topic_text(topic)} is denied to {self.principal}", topic
         )
 
     def _topic_error(self, problem: str, topic: str) -> AuthorizationError:
@@ -76,16 +76,16 @@ class AclAdvisor:
         """Return the error for a denied InitProducerId request to write to `topics`."""
         also = "Write on every topic, and " if code == _CLUSTER else ""
         return AuthorizationError(
-            f"the broker rejected the request for a producer id: {also}{self._acl(code, '')} is "
-            f"denied to {self.principal}",
+            f"the broker rejected the request for a producer id: {also}"
+            f"{self._missing_acl(code, '')} is denied to {self.principal}",
             broker=broker,
             kafka_error=error_name(code),
-            hint=self._idempotence(topics) if code == _CLUSTER else self.hint(code, ""),
+            hint=self._idempotence_hint(topics) if code == _CLUSTER else self.hint(code, ""),
         )
 
     def transaction_error(self, code: int, broker: str, *, two_phase: bool) -> AuthorizationError:
         """Return the error for denied access to the transactional id."""
-        acl = self._acl(code, "")
+        acl = self._missing_acl(code, "")
         hint = capitalized(self.grant_hint(acl))
         if two_phase:
             hint += "; two-phase commit also needs TwoPhaseCommit on the transactional id, and "
@@ -99,7 +99,7 @@ class AclAdvisor:
 
     def describe_denied(self, code: int, topic: str) -> str:
         """Return a short description of the access that a Produce response denies."""
-        return f"{self._acl(code, topic)} is denied to {self.principal}"
+        return f"{self._missing_acl(code, topic)} is denied to {self.principal}"
 
     def hint(self, code: int, topic: str) -> str:
         """Return a hint on how to grant the access that `code` denies; `topic` may be empty."""
@@ -107,42 +107,42 @@ class AclAdvisor:
             create = self.grant_hint(Acl(AclOperation.CREATE, ResourceType.TOPIC, topic))
             return f"Create the topic, or correct its name, or {create}"
         if code != _CLUSTER:
-            return capitalized(self.grant_hint(self._acl(code, topic)))
-        return self._idempotence((topic,) if topic else ())
+            return capitalized(self.grant_hint(self._missing_acl(code, topic)))
+        return self._idempotence_hint((topic,) if topic else ())
 
     def grant_hint(self, acl: Acl) -> str:
         """Return a sentence with the command that grants the ACL."""
         is_topic = acl.resource is ResourceType.TOPIC
-        return self._commands.grant_hint(acl, self._topic(acl.name) if is_topic else acl.on)
+        return self._commands.grant_hint(acl, self._topic_text(acl.name) if is_topic else acl.on)
 
-    def _idempotence(self, topics: Iterable[str]) -> str:
+    def _idempotence_hint(self, topics: Iterable[str]) -> str:
         """Return a hint on the ACLs of an idempotent producer; `topics` may be incomplete."""
         names = sorted(topics, key=lambda name: (name == self.dead_letter_topic, name))
         if names:
-            hints = [self.grant_hint(_write(topic)) for topic in names]
+            hints = [self.grant_hint(_write_acl(topic)) for topic in names]
             write = listed(hints, _MAX_TOPICS, "; ")
         else:
-            write = self._commands.grant_hint(_write("<topic>"), "each topic of the job")
+            write = self._commands.grant_hint(_write_acl("<topic>"), "each topic of the job")
         cluster = self.grant_hint(Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER))
         return (
             f"{capitalized(write)} (enough since Kafka 2.8); earlier brokers also need {cluster}, "
             "or set kafka.enable.idempotence=false."
         )
 
-    def _acl(self, code: int, topic: str) -> Acl:
+    def _missing_acl(self, code: int, topic: str) -> Acl:
         """Return the missing ACL that an error code reports."""
         if code == _CLUSTER:
             return Acl(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
         if code == ErrorCode.transactional_id_authorization_failed:
             unknown = Acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "<transactional.id>")
             return self._transaction or unknown
-        return _write(topic)
+        return _write_acl(topic)
 
-    def _topic(self, topic: str) -> str:
+    def _topic_text(self, topic: str) -> str:
         if topic == self.dead_letter_topic:
             return f"the dead letter topic {topic}"
         return f"topic {topic}"
 
 
-def _write(topic: str) -> Acl:
+def _write_acl(topic: str) -> Acl:
     return Acl(AclOperation.WRITE, ResourceType.TOPIC, topic)

@@ -65,13 +65,13 @@ class BadRowCounter:
             firsts = np.flatnonzero(errors == code)[:EXAMPLES_KEPT].tolist()
             examples = [
                 f"{row_name(rows.number(row), rows.spark_partition)}: {error.message}"
-                f"{self._hint(error, rows, row)}"
+                f"{self._problem_or_hint(error, rows, row)}"
                 for row in firsts
             ]
             self.count_error(error, count, examples)
         self.check_ratio()
 
-    def _hint(self, error: RowError, rows: Rows, row: int) -> str:
+    def _problem_or_hint(self, error: RowError, rows: Rows, row: int) -> str:
         """Return the row's problem, or a hint if access to its topic is denied."""
         if error is RowError.UNSERIALIZABLE and rows.problems is not None:
             return f": {rows.problems[row].as_py()}"

@@ -128,8 +128,8 @@ class DeadLetterTopic:
         columns = rows.columns
         lists = _omit_headers(rows.header_lists, omitted)
         if self.context_headers:
-            messages = self._messages(rows, errors, omitted & _present(rows), details)
-            lists = with_headers(lists, self._context(rows, errors, messages))
+            messages = self._error_messages(rows, errors, omitted & _present_parts(rows), details)
+            lists = with_headers(lists, self._context_headers(rows, errors, messages))
         key = columns.key
         return Rows(
             columns=replace(
@@ -143,16 +143,21 @@ class DeadLetterTopic:
             row_numbers=rows.row_numbers,
         )
 
-    def _messages(
+    def _error_messages(
         self, rows: Rows, errors: Errors, omitted: Parts, details: Sequence[str] | None
     ) -> pa.Array[Any]:
         """Return the error message of each row, including the parts that its letter omits."""
         if details is not None:
             entries = zip(errors.tolist(), omitted.tolist(), details, strict=True)
             return pa.array(
-                [_message(RowError(error), RowPart(parts), text) for error, parts, text in entries]
+                [
+                    _letter_message(RowError(error), RowPart(parts), text)
+                    for error, parts, text in entries
+                ]
             )
-        texts = [_message(error, RowPart(parts)) for error in RowError for parts in _EVERY_PART]
+        texts = [
+            _letter_message(error, RowPart(parts)) for error in RowError for parts in _EVERY_PART
+        ]
         numbers = errors.astype(np.int32) * len(_EVERY_PART) + omitted
         denied = errors == RowError.TOPIC_UNAUTHORIZED
         if self.acls is not None and denied.any():
@@ -166,11 +171,11 @@ class DeadLetterTopic:
                 numbers[here] = len(texts) + omitted[here]
                 hint = self.acls.hint(ErrorCode.topic_authorization_failed, rows.topics[topic])
                 error = RowError.TOPIC_UNAUTHORIZED
-                texts += [_message(error, RowPart(parts), hint) for parts in _EVERY_PART]
+                texts += [_letter_message(error, RowPart(parts), hint) for parts in _EVERY_PART]
         messages = pa.array(texts, pa.binary()).take(numbers)
         return messages if rows.problems is None else _add_problems(messages, rows, errors, omitted)
 
-    def _context(
+    def _context_headers(
         self, rows: Rows, errors: Errors, messages: pa.Array[Any]
     ) -> list[tuple[str, pa.Array[Any]]]:
         """Return the name of each context header and its n values."""
@@ -205,7 +210,7 @@ def constant_column(value: bytes, count: int) -> pa.Array[Any]:
     return pa.repeat(pa.scalar(value, pa.binary()), count)
 
 
-def _message(error: RowError, omitted: RowPart, details: str = "") -> bytes:
+def _letter_message(error: RowError, omitted: RowPart, details: str = "") -> bytes:
     cause = f": {details[:_MAX_DETAILS_CHARS]}" if details else ""
     return f"{error.message}{cause}{omission_note(omitted)}".encode()
 
@@ -217,7 +222,7 @@ def _add_problems(
     bad = errors == RowError.UNSERIALIZABLE
     problems = cast("pa.StringArray", rows.problems).filter(pa.array(bad)).to_pylist()
     texts = [
-        _message(RowError.UNSERIALIZABLE, RowPart(parts), problem or "")
+        _letter_message(RowError.UNSERIALIZABLE, RowPart(parts), problem or "")
         for problem, parts in zip(problems, omitted[bad].tolist(), strict=True)
     ]
     replaced = pc.replace_with_mask(messages, pa.array(bad), pa.array(texts, pa.binary()))
@@ -230,7 +235,7 @@ def _add_omission(headers: Headers, part: RowPart) -> Headers:
     return (*others, (name, add_omission((message or b"").decode(), part)))
 
 
-def _present(rows: Rows) -> Parts:
+def _present_parts(rows: Rows) -> Parts:
     """Return the `RowPart`s that are not null in each row."""
     columns, lists = rows.columns, rows.header_lists
     present = np.where(np.asarray(columns.value.is_null()), RowPart.NONE, RowPart.VALUE)

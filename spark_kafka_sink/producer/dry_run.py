@@ -73,9 +73,11 @@ class CodecSampler:
             for codec in Codec:
                 self._compress(codec, b"")  # exclude per-thread codec setup from the cost
         self._sampled += len(records)
-        self._report.add_codec_costs(self._cost(codec, records, batch.records) for codec in Codec)
+        self._report.add_codec_costs(
+            self._measure_cost(codec, records, batch.records) for codec in Codec
+        )
 
-    def _cost(self, codec: Codec, data: bytes, records: int) -> CodecCost:
+    def _measure_cost(self, codec: Codec, data: bytes, records: int) -> CodecCost:
         begin = self._cpu_ns()
         size = len(self._compress(codec, data))
         spent = self._cpu_ns() - begin

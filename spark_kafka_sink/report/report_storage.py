@@ -248,7 +248,7 @@ def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
     folder, query = split_query(path)
     location = ReportLocation.of(f"{folder.rstrip('/')}/{_PROBE}{query}")
     problem = "the delivery report cannot be written to"
-    _attempt(problem, path, timeout_s, lambda: _probe(location), path)
+    _attempt(problem, path, timeout_s, lambda: _write_probe(location), path)
 
 
 def _attempt(
@@ -341,7 +341,7 @@ def _write_local(path: Path, data: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _probe(location: ReportLocation) -> None:
+def _write_probe(location: ReportLocation) -> None:
     if location.local is not None:
         _write_local(location.local, _PROBE_DATA)
         location.local.unlink(missing_ok=True)

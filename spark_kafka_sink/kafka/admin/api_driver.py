@@ -278,7 +278,7 @@ class ApiDriver(Generic[K, V]):
         if unknown:
             self._lookup.look_up(unknown)
         for node, keys in by_node.items():
-            self._send(node, keys)
+            self._submit_requests(node, keys)
 
     def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `step` must be called again, unless a response arrives first."""
@@ -288,7 +288,7 @@ class ApiDriver(Generic[K, V]):
         later = min((wait for wait in retries if wait > 0), default=MAX_WAIT_S)
         return min(later, self._lookup.seconds_until_due(now), MAX_WAIT_S)
 
-    def _send(self, node: Node, keys: list[K]) -> None:
+    def _submit_requests(self, node: Node, keys: list[K]) -> None:
         handler = self._handler
         size = handler.keys_per_request(
             self._client.version(node, handler.api, handler.max_version(keys))
@@ -297,9 +297,9 @@ class ApiDriver(Generic[K, V]):
             batch_of_keys = keys[start : start + size]
             for key in batch_of_keys:
                 self._in_progress[key] = self._waiting.pop(key)
-            self._client.submit(self._request(node, batch_of_keys))
+            self._client.submit(self._queued_request(node, batch_of_keys))
 
-    def _request(self, node: Node, keys: Sequence[K]) -> QueuedRequest:
+    def _queued_request(self, node: Node, keys: Sequence[K]) -> QueuedRequest:
         handler = self._handler
         return QueuedRequest(
             node=node,
@@ -321,7 +321,7 @@ class ApiDriver(Generic[K, V]):
         for key in keys:
             result = results.get(key, default)
             result.node = outcome.node
-            self._decide(key, result)
+            self._finish_or_retry(key, result)
 
     def _check_closed(self, keys: Sequence[K], outcome: RequestOutcome) -> None:
         """Raise an error if a broker has closed the connection on the same request twice.
@@ -339,7 +339,7 @@ class ApiDriver(Generic[K, V]):
         for state in states:
             state.closed_by = outcome.node if was_closed else None
 
-    def _decide(self, key: K, result: KeyResult[V]) -> None:
+    def _finish_or_retry(self, key: K, result: KeyResult[V]) -> None:
         state = self._in_progress.pop(key)
         action = KeyAction.DONE if not result.code else self._handler.action(result.code)
         if action is KeyAction.DONE:

@@ -120,7 +120,7 @@ class TopicAdmin:
         driver = ApiDriver(self._client, CreateTopicsHandler(topics), missing)
         created = driver.complete(deadline, "creating topics") if missing else {}
         return {
-            name: self._rejection(name, result.code, result.message)
+            name: self._rejection_error(name, result.code, result.message)
             for name, result in created.items()
             if result.code not in {ErrorCode.none, ErrorCode.topic_already_exists}
         }
@@ -218,7 +218,7 @@ class TopicAdmin:
         result = request_one(self._client, handler, topic.name, deadline, action)
         exists = result.code == ErrorCode.topic_already_exists
         if result.code and not exists:
-            raise self._rejection(topic.name, result.code, result.message)
+            raise self._rejection_error(topic.name, result.code, result.message)
         return not exists
 
     def _is_served(self, name: str, deadline: float | None) -> bool:
@@ -240,7 +240,7 @@ class TopicAdmin:
             )
         return code == ErrorCode.none
 
-    def _rejection(self, name: str, code: int, message: str | None) -> KafkaProdError:
+    def _rejection_error(self, name: str, code: int, message: str | None) -> KafkaProdError:
         if code == ErrorCode.topic_authorization_failed:
             return denied_error(
                 self._client, "CreateTopics", code, topic_acl(AclOperation.CREATE, name)

@@ -94,7 +94,9 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
         cluster = _operations(outcome.response, "cluster_authorized_operations")
         requested = frozenset(keys)
         return {
-            topic.name: KeyResult(code=int(topic.error_code), value=_description(topic, cluster))
+            topic.name: KeyResult(
+                code=int(topic.error_code), value=_parse_description(topic, cluster)
+            )
             for topic in outcome.response.topics
             if topic.name in requested
         }
@@ -117,7 +119,7 @@ class ListTopicsHandler(ApiHandler[str, tuple[str, ...]]):
         return KeyResult(code=0, value=names)
 
 
-def _description(topic: Any, cluster_operations: int | None) -> TopicDescription:
+def _parse_description(topic: Any, cluster_operations: int | None) -> TopicDescription:
     partitions = [
         PartitionDescription(
             index=int(partition.partition_index),
@@ -173,7 +175,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
     def values(self, keys: Sequence[str], version: int) -> FieldValues:
         """See `ApiHandler`."""
         return {
-            "topics": [self._topic(self._topics[key], version) for key in keys],
+            "topics": [self._topic_values(self._topics[key], version) for key in keys],
             "timeout": _CREATE_TIMEOUT,
             "validate_only": self._validate_only,
         }
@@ -185,7 +187,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
         return KeyResult(code=int(topic.error_code), message=message)
 
     @staticmethod
-    def _topic(topic: NewTopic, version: int) -> dict[str, Any]:
+    def _topic_values(topic: NewTopic, version: int) -> dict[str, Any]:
         default = -1 if version >= _BROKER_DEFAULTS else 1
         return {
             "name": topic.name,

@@ -217,7 +217,7 @@ class TransactionAdmin:
                     "ListTransactions was rejected, although it contained no pattern",
                     kafka_error=error_name(ErrorCode.invalid_regular_expression),
                 )
-            current = self._brokers(deadline)
+            current = self._broker_ids(deadline)
             if brokers == current:
                 break  # Otherwise, coordinators might have moved during the listing.
         listings = {
@@ -241,7 +241,7 @@ class TransactionAdmin:
         """
         driver = ApiDriver(self._client, DescribeProducersHandler(), partitions)
         results = driver.complete(deadline, "DescribeProducers")
-        return {key: self._producers(key, result) for key, result in results.items()}
+        return {key: self._active_producers(key, result) for key, result in results.items()}
 
     def rejection(
         self,
@@ -295,7 +295,7 @@ class TransactionAdmin:
                 )
         return [listing for result in results for listing in result.value or ()]
 
-    def _brokers(self, deadline: float | None) -> frozenset[int]:
+    def _broker_ids(self, deadline: float | None) -> frozenset[int]:
         """Return the ids of all brokers, as reported by one broker."""
         action = "Metadata"
         result = request_one(self._client, ListBrokersHandler(), action, deadline, action)
@@ -307,7 +307,7 @@ class TransactionAdmin:
             )
         return result.value
 
-    def _producers(
+    def _active_producers(
         self, topic_partition: TopicPartition, result: KeyResult[tuple[ActiveProducer, ...]]
     ) -> tuple[ActiveProducer, ...]:
         action = "DescribeProducers"

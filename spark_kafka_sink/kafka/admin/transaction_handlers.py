@@ -81,7 +81,7 @@ class InitProducerIdHandler(CoordinatorHandler[TransactionalProducer]):
 
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[TransactionalProducer]:
         """See `ApiHandler`."""
-        result = _producer(key, outcome.response, outcome.transaction_version)
+        result = _parse_producer(key, outcome.response, outcome.transaction_version)
         if result.value is not None and result.value.producer_id < 0:
             raise errors.ProtocolError(
                 f"InitProducerId of {key} returned no producer id", broker=str(outcome.node)
@@ -121,7 +121,7 @@ class EndTxnHandler(CoordinatorHandler[TransactionalProducer]):
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[TransactionalProducer]:
         """See `ApiHandler`."""
         ended = self._transactions[key]
-        result = _producer(key, outcome.response, ended.version)
+        result = _parse_producer(key, outcome.response, ended.version)
         producer = result.value
         if producer is not None and (producer.producer_id < 0 or not ended.version.bumps_epoch):
             result.value = ended  # As in Java, without a producer id the epoch is unchanged.
@@ -134,7 +134,7 @@ class EndTxnHandler(CoordinatorHandler[TransactionalProducer]):
         return super().action(code)
 
 
-def _producer(
+def _parse_producer(
     transactional_id: str, response: Any, version: TransactionVersion
 ) -> KeyResult[TransactionalProducer]:
     """Return the producer id and epoch of a response, or its error code."""
@@ -161,13 +161,14 @@ class DescribeTransactionsHandler(CoordinatorHandler[TransactionDescription]):
         """See `ApiHandler`."""
         return {
             state.transactional_id: KeyResult(
-                code=int(state.error_code), value=None if state.error_code else _description(state)
+                code=int(state.error_code),
+                value=None if state.error_code else _parse_description(state),
             )
             for state in outcome.response.transaction_states
         }
 
 
-def _description(state: Any) -> TransactionDescription:
+def _parse_description(state: Any) -> TransactionDescription:
     started = round(state.transaction_start_time.timestamp() * 1000)
     return TransactionDescription(
         transactional_id=state.transactional_id,

@@ -178,10 +178,10 @@ class Client:
             DeliveryError: the thread has died or cannot start, or the client is closed.
         """
         self.check_process()
-        if not self._switch(loop):
+        if not self._switch_loop(loop):
             raise DeliveryError(_DEAD, hint=_DEAD_HINT)
         if self._thread is None:
-            thread = Thread(target=self._run, name="kafkaprod-sender", daemon=True)
+            thread = Thread(target=self._run_sender_thread, name="kafkaprod-sender", daemon=True)
             try:
                 thread.start()
             except RuntimeError as error:
@@ -191,7 +191,7 @@ class Client:
     def detach(self) -> None:
         """Detach the loop, and wait until its current iteration is complete."""
         if not self.is_forked:
-            self._switch(None)
+            self._switch_loop(None)
 
     def close(self) -> None:
         """Stop the thread and close the connections; do nothing in a forked child."""
@@ -205,7 +205,7 @@ class Client:
             self._thread.join()
         self.network.close(self.clock.monotonic())
 
-    def _switch(self, loop: Loop | None) -> bool:
+    def _switch_loop(self, loop: Loop | None) -> bool:
         """Switch to `loop`. Return False if the client is closed or the sender thread has died."""
         self._task_loop = loop
         if self._thread is None:
@@ -220,7 +220,7 @@ class Client:
             self._take_switches()  # The sender thread has exited, or stalls outside of this queue.
         return not self._closed and not self.is_dead
 
-    def _run(self) -> None:
+    def _run_sender_thread(self) -> None:
         while not self._closed:
             self._waited_s = 0.0
             self._take_switches()
@@ -251,7 +251,7 @@ class Client:
         loop = self._loop
         try:
             if loop is None:
-                self._idle()
+                self._poll_idle()
             else:
                 loop.run_once()
         except BaseException as error:  # The loop reports it to the writer.
@@ -263,7 +263,7 @@ class Client:
             self._loop = None
             loop.handle_crash(error)
 
-    def _idle(self) -> None:
+    def _poll_idle(self) -> None:
         """Poll between tasks to detect closed connections and handle pending Metadata responses."""
         for completion in self.network.poll(_IDLE_WAIT_S, self.clock.monotonic):
             if completion.request.context is self.metadata:

@@ -60,7 +60,7 @@ class Metadata:
         self._debug = debug or DebugLog()
         self._may_rebootstrap = config.metadata_recovery_strategy is RecoveryStrategy.REBOOTSTRAP
         self._bootstrap = [
-            Node(-1 - index, *_split(server))
+            Node(-1 - index, *_split_host_port(server))
             for index, server in enumerate(config.bootstrap_servers)
         ]
         random.shuffle(self._bootstrap)
@@ -304,7 +304,7 @@ class Metadata:
     def _log_leaderless(self, now: float) -> None:
         """Log partitions that have had no leader for a while, and log when all have one again."""
         for topic in self._topics:
-            leaderless = self._leaderless(topic)
+            leaderless = self._leaderless_partitions(topic)
             if not leaderless:
                 if (outage := self._outages.end(topic)) is not None:
                     length = now - outage.since
@@ -325,7 +325,7 @@ class Metadata:
                     self._outages.take_omitted_note(),
                 )
 
-    def _leaderless(self, topic: str) -> list[int]:
+    def _leaderless_partitions(self, topic: str) -> list[int]:
         """Return the partitions that have no leader, or whose leader is not a known broker."""
         cluster_topic = self.cluster.topics.get(topic)
         nodes = self.cluster.nodes
@@ -336,7 +336,7 @@ class Metadata:
         ]
 
     def _is_pending(self, topic: str) -> bool:
-        return topic not in self.cluster.topics or bool(self._leaderless(topic))
+        return topic not in self.cluster.topics or bool(self._leaderless_partitions(topic))
 
     def _metadata_request(self, network: NetworkClient, node: Node) -> Request:
         version = network.broker(node.node_id).connection.version(ApiKey.METADATA)
@@ -353,6 +353,6 @@ def is_fatal(cluster: ClusterSnapshot, topic: str) -> bool:
     return code != ErrorCode.none and code not in TRANSIENT_TOPIC_ERRORS
 
 
-def _split(server: str) -> tuple[str, int]:
+def _split_host_port(server: str) -> tuple[str, int]:
     host, _, port = server.rpartition(":")
     return host, int(port)

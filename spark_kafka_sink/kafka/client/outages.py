@@ -113,7 +113,7 @@ class OutageLog:
         now: float,
     ) -> None:
         """Log a lost connection or a failed attempt. The next attempt follows after `delay` s."""
-        outage = self._outages.observe(_key(broker), now)
+        outage = self._outages.observe(_outage_key(broker), now)
         if outage is None:
             return
         if lost:
@@ -127,7 +127,7 @@ class OutageLog:
                 f"no connection for {now - outage.since:.1f} s, {plural(outage.times, 'failure')}"
             )
         plan = f"retrying in {delay:.2f} s if needed"
-        self._log(broker, f"{text}: {reason}; {plan}", now)
+        self._log_outage(broker, f"{text}: {reason}; {plan}", now)
 
     def on_unresponsive(
         self, broker: BrokerConnection, oldest: float, timeout: float, now: float
@@ -140,11 +140,11 @@ class OutageLog:
         waiting = plural(len(broker.connection.in_flight), "request")
         text = f"no response for {now - oldest:.1f} s, {waiting} in flight"
         plan = f"the connection will be closed after request.timeout.ms = {timeout * 1000:.0f}"
-        self._log(broker, f"{text}; {plan}", now)
+        self._log_outage(broker, f"{text}; {plan}", now)
 
     def on_throttled(self, broker: BrokerConnection, seconds: float, now: float) -> None:
         """Log throttling by a broker after it has lasted for `_NO_RESPONSE_S` seconds."""
-        outage_key = f"{_key(broker)} throttled"
+        outage_key = f"{_outage_key(broker)} throttled"
         if now - broker.throttled_until > _NO_RESPONSE_S:
             self._outages.end(outage_key)  # A new throttling has started.
         if self._outages.observe(outage_key, now, _NO_RESPONSE_S) is not None:
@@ -161,7 +161,7 @@ class OutageLog:
         if not self._outages:
             return
         unresponsive = self._outages.end(_no_response(broker))
-        if (outage := self._outages.end(_key(broker))) is not None:
+        if (outage := self._outages.end(_outage_key(broker))) is not None:
             failures = plural(outage.times, "failure")
             length = now - outage.since
             _LOG.warning(
@@ -170,7 +170,7 @@ class OutageLog:
         elif unresponsive is not None:
             _LOG.warning("%s: responding again", _broker_name(broker))
 
-    def _log(self, broker: BrokerConnection, text: str, now: float) -> None:
+    def _log_outage(self, broker: BrokerConnection, text: str, now: float) -> None:
         waiting = self.backlog(broker.node.node_id, now)
         _LOG.warning(
             "%s: %s%s%s", _broker_name(broker), text, waiting, self._outages.take_omitted_note()
@@ -182,12 +182,12 @@ def no_backlog(_node_id: int, _now: float) -> str:
     return ""
 
 
-def _key(broker: BrokerConnection) -> str:
+def _outage_key(broker: BrokerConnection) -> str:
     return f"{broker.node.node_id} {broker.node}"
 
 
 def _no_response(broker: BrokerConnection) -> str:
-    return f"{_key(broker)} no response"
+    return f"{_outage_key(broker)} no response"
 
 
 def _broker_name(broker: BrokerConnection) -> str:

@@ -124,7 +124,7 @@ class ProduceHandler(LeaderHandler[int]):
         max_version = (
             None if self.producer is None else self.producer.version.max_version(ApiKey.PRODUCE)
         )
-        has_id = self._topic(keys[0]).topic_id is not None
+        has_id = self._topic_metadata(keys[0]).topic_id is not None
         return max_version if max_version is not None or has_id else PRODUCE_WITH_TOPIC_IDS - 1
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> FieldValues:
@@ -135,7 +135,7 @@ class ProduceHandler(LeaderHandler[int]):
         """See `ApiHandler`."""
         size = sum(memoryview(part).nbytes for part in self.batch)
         data = produce.PartitionData(keys[0].partition, self.batch, size)
-        topic = self._topic(keys[0])
+        topic = self._topic_metadata(keys[0])
         return produce.produce_body(
             version,
             [produce.TopicData(topic.name, topic.topic_id, [data])],
@@ -154,7 +154,7 @@ class ProduceHandler(LeaderHandler[int]):
             message=getattr(partition, "error_message", None),
         )
 
-    def _topic(self, topic_partition: TopicPartition) -> Any:
+    def _topic_metadata(self, topic_partition: TopicPartition) -> Any:
         return self.client.cluster.topics[topic_partition.topic]
 
 
@@ -236,7 +236,7 @@ class TransactionalAppender:
         handler = AddPartitionsHandler(owner, topic_partition)
         result = request_one(self.client, handler, name, deadline, f"{action} of {name}")
         if result.code:
-            raise self._rejection(action, owner, topic_partition, result)
+            raise self._rejection_error(action, owner, topic_partition, result)
 
     def _produce(
         self,
@@ -248,7 +248,7 @@ class TransactionalAppender:
         client = self.client
         producer_and_partition = (owner.producer_id, owner.epoch, topic_partition)
         sequence = self._sequences.get(producer_and_partition, 0)
-        batch = _batch(owner, sequence, records, client.wall_ms())
+        batch = _encode_batch(owner, sequence, records, client.wall_ms())
         # An unknown topic to which this appender has already appended was deleted.
         is_new = all(topic_partition != other for _, _, other in self._sequences)
         retry_s = _UNKNOWN_TOPIC_RETRY_S if is_new else MAX_WAIT_S
@@ -256,7 +256,7 @@ class TransactionalAppender:
         action = f"Produce to {topic_partition.topic}-{topic_partition.partition}"
         result = request_one(client, handler, topic_partition, deadline, action)
         if result.code not in {ErrorCode.none, ErrorCode.duplicate_sequence_number}:
-            raise self._rejection("Produce", owner, topic_partition, result)
+            raise self._rejection_error("Produce", owner, topic_partition, result)
         self._sequences[producer_and_partition] = next_sequence(sequence, len(records))
 
     def _commit(
@@ -284,7 +284,7 @@ class TransactionalAppender:
         """Return the producer to use for the owner's next transaction."""
         name = owner.transactional_id
         if result.value is None:
-            raise self._rejection("EndTxn", owner, None, result)
+            raise self._rejection_error("EndTxn", owner, None, result)
         if result.value.epoch == owner.epoch and handler.has_lost_responses:
             # A lost EndTxn might still arrive and end the next transaction, so bump the epoch.
             return self.admin.init_producer_id(name, self.timeout_ms, deadline, owner)
@@ -297,7 +297,7 @@ class TransactionalAppender:
         with suppress(KafkaProdError):  # The caller raises the original error.
             self.admin.end([owner], commit=False, deadline=until)
 
-    def _rejection(
+    def _rejection_error(
         self,
         action: str,
         owner: TransactionalProducer,
@@ -353,7 +353,7 @@ def _in_batches(records: Sequence[KeyValue]) -> Iterator[Sequence[KeyValue]]:
     yield records[start:]
 
 
-def _batch(
+def _encode_batch(
     owner: TransactionalProducer, sequence: int, records: Sequence[KeyValue], now_ms: int
 ) -> list[Buffer]:
     """Return a record batch as two buffers: the header and the records."""

@@ -122,11 +122,11 @@ class FetchHandler(LeaderHandler[Fetched]):
         if not outcome.response.responses:  # The response to a throttled Fetch is empty.
             return KeyResult(code=ErrorCode.throttling_quota_exceeded)
         partition = only_partition(outcome)
-        fetched = _fetched(partition, outcome.version)
+        fetched = _parse_fetched(partition, outcome.version)
         return KeyResult(code=int(partition.error_code), value=fetched)
 
 
-def _fetched(partition: Any, version: int) -> Fetched:
+def _parse_fetched(partition: Any, version: int) -> Fetched:
     diverging = getattr(partition, "diverging_epoch", None)
     aborted = getattr(partition, "aborted_transactions", None) or ()
     return Fetched(
@@ -212,11 +212,11 @@ def request_of_leader(
             client.refresh_metadata(deadline)
         return None
     if result.code:
-        raise _rejection(client, topic_partition, action, result.code)
+        raise _rejection_error(client, topic_partition, action, result.code)
     return result.value
 
 
-def _rejection(
+def _rejection_error(
     client: BlockingClient, topic_partition: TopicPartition, action: str, code: int
 ) -> KafkaProdError:
     topic, partition = topic_partition

@@ -124,8 +124,8 @@ class LogReader:
         Raises:
             KafkaProdError: see `read`.
         """
-        end = self._offset(LATEST, deadline)
-        offset = max(after + 1, self._offset(EARLIEST, deadline))
+        end = self._offset_at(LATEST, deadline)
+        offset = max(after + 1, self._offset_at(EARLIEST, deadline))
         while offset < end:
             fetched = self._fetch(FetchFrom(offset=offset), deadline)
             batches = () if fetched is None else whole_batches(fetched.data)
@@ -143,11 +143,11 @@ class LogReader:
 
     def _try_read(self, position: Position | None, deadline: float | None) -> LogRead | None:
         """Make one attempt. Return None if reading must restart from the start of the log."""
-        end = self._offset(LATEST, deadline)
+        end = self._offset_at(LATEST, deadline)
         topic_id = topic_id_of(self._client, self._topic_partition)
         if position is not None and self._is_other(position):
             return None
-        start = self._offset(EARLIEST, deadline) if position is None else position.offset
+        start = self._offset_at(EARLIEST, deadline) if position is None else position.offset
         if start > end:
             return None
         committed = CommittedRecords(() if position is None else position.pending)
@@ -223,7 +223,7 @@ class LogReader:
         topic = self._client.cluster.topics.get(self._topic_partition.topic)
         return topic is not None and topic.is_recreated(position.topic_id)
 
-    def _offset(self, timestamp: int, deadline: float | None) -> int:
+    def _offset_at(self, timestamp: int, deadline: float | None) -> int:
         offset = self._request_of_leader(
             ListOffsetsHandler(self._client, timestamp), deadline, "ListOffsets"
         )

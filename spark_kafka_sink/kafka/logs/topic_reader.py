@@ -102,13 +102,13 @@ class TopicReader:
         topic_partition = TopicPartition(self.topic, partition)
         return OffsetRange(
             topic_partition=topic_partition,
-            start=self._offset(topic_partition, EARLIEST),
-            end=self._offset(topic_partition, LATEST),
+            start=self._offset_at(topic_partition, EARLIEST),
+            end=self._offset_at(topic_partition, LATEST),
         )
 
     def high_watermark(self, topic_partition: TopicPartition) -> int:
         """Return the offset after the last replicated record; raise errors like `partitions`."""
-        return self._offset(topic_partition, LATEST, IsolationLevel.READ_UNCOMMITTED)
+        return self._offset_at(topic_partition, LATEST, IsolationLevel.READ_UNCOMMITTED)
 
     def ranges(self, offset: int = 0, partition: int | None = None) -> tuple[OffsetRange, ...]:
         """Return the readable offsets from `offset`; raise the same errors as `partitions`.
@@ -173,7 +173,7 @@ class TopicReader:
 
     def _after_deleted(self, topic_partition: TopicPartition, offset: int) -> int:
         """Return the next offset to read after retention has deleted records during the read."""
-        first = self._offset(topic_partition, EARLIEST)
+        first = self._offset_at(topic_partition, EARLIEST)
         if first <= offset:
             raise ProtocolError(
                 "the topic was recreated, or its log was truncated, during the read",
@@ -187,7 +187,7 @@ class TopicReader:
         committed = self.isolation is IsolationLevel.READ_COMMITTED
         return fetched.last_stable_offset if committed else fetched.high_watermark
 
-    def _offset(
+    def _offset_at(
         self,
         topic_partition: TopicPartition,
         timestamp: int,

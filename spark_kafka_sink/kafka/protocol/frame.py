@@ -150,8 +150,8 @@ class FrameReader:
 
     def take_rest(self) -> memoryview:
         """Remove and return the received part of the incomplete frame, including its size field."""
-        incomplete = self._join()
-        self._keep(memoryview(b""))
+        incomplete = self._join_chunks()
+        self._keep_incomplete(memoryview(b""))
         return incomplete
 
     def feed(self, data: bytes) -> list[memoryview]:
@@ -169,7 +169,7 @@ class FrameReader:
         self.held += len(data)
         frames: list[memoryview] = []
         while self.held >= self._needed:
-            joined = self._join()
+            joined = self._join_chunks()
             at = 0
             while len(joined) - at >= SIZE_BYTES:
                 size = self._parse_frame_size(joined[at : at + SIZE_BYTES])
@@ -178,7 +178,7 @@ class FrameReader:
                     break
                 frames.append(joined[at + SIZE_BYTES : end])
                 at = end
-            self._keep(joined[at:])
+            self._keep_incomplete(joined[at:])
         return frames
 
     def _is_one_frame(self, data: bytes) -> bool:
@@ -192,11 +192,11 @@ class FrameReader:
         else:
             self._chunks.append(bytearray(data))
 
-    def _join(self) -> memoryview:
+    def _join_chunks(self) -> memoryview:
         joined = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         return memoryview(joined)
 
-    def _keep(self, incomplete: memoryview) -> None:
+    def _keep_incomplete(self, incomplete: memoryview) -> None:
         self._chunks = [incomplete] if len(incomplete) else []
         self.held = len(incomplete)
         self._needed = SIZE_BYTES

@@ -175,7 +175,7 @@ def build(entity_type: Any, values: FieldValues) -> Any:
     return entity_type(
         **{
             name: convert(values[name]) if name in values else default
-            for name, convert, default in _plan(entity_type)
+            for name, convert, default in _field_plan(entity_type)
         }
     )
 
@@ -186,12 +186,12 @@ def encode_request(api: ApiKey, version: int, values: FieldValues) -> list[Buffe
 
 
 @cache
-def _plan(entity_type: Any) -> tuple[tuple[str, Callable[[Any], Any], Any], ...]:
+def _field_plan(entity_type: Any) -> tuple[tuple[str, Callable[[Any], Any], Any], ...]:
     wire_fields = [codec.wire_field_of(entity_type, field) for field in fields(entity_type)]
-    return tuple((field.name, _converter(field), field.default) for field in wire_fields)
+    return tuple((field.name, _converter_of(field), field.default) for field in wire_fields)
 
 
-def _converter(field: codec.WireField) -> Callable[[Any], Any]:
+def _converter_of(field: codec.WireField) -> Callable[[Any], Any]:
     entity: Any = field.entity
     if field.is_array:
         if entity is None:

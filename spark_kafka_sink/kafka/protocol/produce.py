@@ -70,7 +70,7 @@ class _WireReaders(NamedTuple):
 
 
 @cache
-def _framing(version: int) -> _WireReaders:
+def _wire_readers(version: int) -> _WireReaders:
     flexible = version >= _FLEXIBLE_VERSION
     length_of = codec.compact_length if flexible else codec.string_length
     name = codec.sized_reader(length_of, text=True, nullable=False)
@@ -117,7 +117,7 @@ def try_read_produce_request(version: int, frame: memoryview, position: int) -> 
 
 
 def _read_request(version: int, frame: memoryview, position: int) -> Any | None:
-    layout, framing = _request_layout(version), _framing(version)
+    layout, framing = _request_layout(version), _wire_readers(version)
     id_length, acks, timeout, topics = layout.head.unpack_from(frame, position)
     if id_length != layout.null_id or topics != layout.one:
         return None
@@ -128,7 +128,7 @@ def _read_request(version: int, frame: memoryview, position: int) -> Any | None:
     tail = 3 * framing.tags  # of the partition, the topic and the request
     if partitions != layout.one or size < 0 or end > len(frame) or frame[end:] != tail:
         return None
-    types = _types(version)
+    types = _request_types(version)
     data = types.partition(index=index, records=frame[position:end])
     topic = None if topic == _NO_ID else topic
     return types.request(
@@ -147,7 +147,7 @@ def _request_layout(version: int) -> _RequestLayout:
 
 
 @cache
-def _types(version: int) -> _Types:
+def _request_types(version: int) -> _Types:
     request = request_type(ApiKey.PRODUCE, version)
     topic = _entity_of(request, "topic_data")
     return _Types(
@@ -195,7 +195,7 @@ def produce_body(
     `acks` is -1 for all.
     """
     flexible = version >= _FLEXIBLE_VERSION
-    framing = bytearray(_string(transactional_id, flexible=flexible))
+    framing = bytearray(_encode_string(transactional_id, flexible=flexible))
     framing += _ACKS_TIMEOUT.pack(acks, timeout_ms)
     framing += _length(len(topics), flexible=flexible)
     buffers: list[Buffer] = []
@@ -213,13 +213,13 @@ def produce_body(
 
 def _topic_key(version: int, name: str | None, topic_id: UUID | None) -> bytes:
     if version < PRODUCE_WITH_TOPIC_IDS:
-        return _string(name, flexible=version >= _FLEXIBLE_VERSION)
+        return _encode_string(name, flexible=version >= _FLEXIBLE_VERSION)
     if topic_id is None:
         raise ProtocolError(f"Produce {version} requires the topic id", topic=name)
     return topic_id.bytes
 
 
-def _string(text: str | None, *, flexible: bool) -> bytes:
+def _encode_string(text: str | None, *, flexible: bool) -> bytes:
     raw = None if text is None else text.encode()
     if flexible:
         return codec.write_uvarint(0) if raw is None else codec.write_uvarint(len(raw) + 1) + raw
@@ -320,7 +320,7 @@ class _ResponseLayout(NamedTuple):
 
 def _read_plain(version: int, frame: memoryview) -> ProduceResponse | None:
     """Read a plain response. Return None if `codec` must read it."""
-    (length, topic_key, tags) = _framing(version)
+    (length, topic_key, tags) = _wire_readers(version)
     (partition, plain_tail) = _response_layout(version)
     unpack, size = partition.unpack_from, partition.size
     at = _CORRELATION_ID + len(tags)
@@ -367,7 +367,7 @@ def try_write_produce_response(version: int, values: FieldValues) -> bytes | Non
     if values.get("node_endpoints"):
         return None
     flexible = version >= _FLEXIBLE_VERSION
-    plain_tail, tags = _response_layout(version).plain_tail, _framing(version).tags
+    plain_tail, tags = _response_layout(version).plain_tail, _wire_readers(version).tags
     body = bytearray(_length(len(values["responses"]), flexible=flexible))
     for topic in values["responses"]:
         topic_id = topic.get("topic_id") or _NO_ID
@@ -376,7 +376,7 @@ def try_write_produce_response(version: int, values: FieldValues) -> bytes | Non
         for partition in topic["partition_responses"]:
             if _has_details(partition):
                 return None
-            body += _partition(version, partition) + plain_tail
+            body += _encode_partition(version, partition) + plain_tail
         body += tags
     throttled = values.get("throttle_time")
     body += _INT32.pack(0 if throttled is None else round(throttled.total_seconds() * 1000))
@@ -392,7 +392,7 @@ def _has_details(partition: FieldValues) -> bool:
     )
 
 
-def _partition(version: int, partition: FieldValues) -> bytes:
+def _encode_partition(version: int, partition: FieldValues) -> bytes:
     appended: Any = partition.get("log_append_time")
     time = _NO_TIME if appended is None else round(appended.timestamp() * 1000)
     data = _PARTITION.pack(

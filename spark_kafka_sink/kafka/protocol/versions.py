@@ -186,7 +186,7 @@ def request_type(api: int, version: int) -> type[Any]:
     Raises:
         ProtocolError: the API or the version does not exist.
     """
-    return _schema(load_request_schema, "request", api, version)
+    return _load_schema(load_request_schema, "request", api, version)
 
 
 @cache
@@ -196,10 +196,12 @@ def response_type(api: int, version: int) -> type[Any]:
     Raises:
         ProtocolError: the API or the version does not exist.
     """
-    return _schema(load_response_schema, "response", api, version)
+    return _load_schema(load_response_schema, "response", api, version)
 
 
-def _schema(load: Callable[[int, int], Any], direction: str, api: int, version: int) -> type[Any]:
+def _load_schema(
+    load: Callable[[int, int], Any], direction: str, api: int, version: int
+) -> type[Any]:
     try:
         message_class: type[Any] = load(api, version)
     except KioIndexError as error:

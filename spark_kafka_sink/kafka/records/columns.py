@@ -86,11 +86,11 @@ def read_bytes(column: pa.Array[Any]) -> pa.BinaryArray:
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
-        return _narrowed(column)
+        return _with_int32_offsets(column)
     return cast("pa.BinaryArray", column.cast(pa.binary()))
 
 
-def _narrowed(column: pa.Array[Any]) -> pa.BinaryArray:
+def _with_int32_offsets(column: pa.Array[Any]) -> pa.BinaryArray:
     """Convert a large column to 32-bit offsets, relative to the start of the slice.
 
     Arrow's own cast fails if a slice's offsets are far from the start of the column.

@@ -67,7 +67,7 @@ class RowWriter:
 
     def append_short(self, short: ShortBytes) -> None:
         """Append up to eight bytes to each row."""
-        self._flush()
+        self._flush_constant()
         self._add_short(short)
 
     def append_low_bytes(self, words: Words, size: int) -> None:
@@ -156,10 +156,10 @@ class RowWriter:
         if mask is None and not other._pieces:
             self.append_constant(other._constant)
             return
-        self._flush()
-        other._flush()
+        self._flush_constant()
+        other._flush_constant()
         for piece in other._pieces:
-            self._add_piece(piece if mask is None else _where(piece, mask))
+            self._add_piece(piece if mask is None else _masked_piece(piece, mask))
 
     def row_sizes(self) -> NDArray[np.int64]:
         """Return the current size of each row in bytes, shape (n,)."""
@@ -170,12 +170,12 @@ class RowWriter:
 
     def join(self, order: NDArray[np.intp] | None = None, tail: bytes = b"") -> pa.BinaryArray:
         """Return the n rows; see `join_views`."""
-        self._flush()
+        self._flush_constant()
         if not self._pieces:
             return binary_array(np.zeros(self.rows + 1, np.int32), pa.py_buffer(b""))
         return join_views(self._pieces, self.rows, order, tail)
 
-    def _flush(self) -> None:
+    def _flush_constant(self) -> None:
         """Append the pending constant to the last view; use new views for what does not fit.
 
         Long constants end with an inline piece, to which short pieces can be appended.
@@ -196,7 +196,7 @@ class RowWriter:
             self._add_short(constant_bytes(value[start : start + REGISTER_SIZE]))
 
     def _add_entries(self, column: pa.BinaryArray, lengths: NDArray[np.int32]) -> None:
-        self._flush()
+        self._flush_constant()
         longest = int(lengths.max(initial=0))
         if longest <= REGISTER_SIZE and self.rows:
             self._add_short(_short_entries(column, lengths, longest))
@@ -240,7 +240,7 @@ def _short_entries(column: pa.BinaryArray, lengths: NDArray[np.int32], longest: 
     return ShortBytes(words, lengths.astype(np.uint64), longest)
 
 
-def _where(piece: _Piece, mask: Mask) -> _Piece:
+def _masked_piece(piece: _Piece, mask: Mask) -> _Piece:
     """Return a piece that is empty in the rows where the mask is False."""
     if isinstance(piece, InlineView):
         return piece.where(mask)

@@ -99,18 +99,20 @@ def short_varints(values: Words, low: int, high: int) -> ShortBytes:
     if high < 1 << 7:
         return ShortBytes(values, sizes, 1)
     if high < _TABLE_SIZE:
-        return ShortBytes(_table().take(values.view(np.int64)), sizes, len(write_uvarint(high)))
-    return ShortBytes(_encoded(values, sizes, high), sizes, len(write_uvarint(high)))
+        return ShortBytes(
+            _varint_table().take(values.view(np.int64)), sizes, len(write_uvarint(high))
+        )
+    return ShortBytes(_encode_varints(values, sizes, high), sizes, len(write_uvarint(high)))
 
 
 @cache
-def _table() -> Words:
+def _varint_table() -> Words:
     """Return the varints of the numbers below `_TABLE_SIZE`."""
     numbers = np.arange(_TABLE_SIZE, dtype=np.uint64)
-    return _encoded(numbers, _varint_sizes(numbers, 0, _TABLE_SIZE - 1), _TABLE_SIZE)
+    return _encode_varints(numbers, _varint_sizes(numbers, 0, _TABLE_SIZE - 1), _TABLE_SIZE)
 
 
-def _encoded(values: Words, sizes: Words, high: int) -> Words:
+def _encode_varints(values: Words, sizes: Words, high: int) -> Words:
     return _septets(values, high) | _CONTINUATION_BITS.take(sizes.view(np.int64))
 
 

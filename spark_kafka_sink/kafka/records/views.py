@@ -168,11 +168,13 @@ def join_views(
     """
     count = len(columns)
     room = pa.allocate_buffer((rows * count + 1) * _VIEW.itemsize)
-    flat = _views(room)
+    flat = _as_views(room)
     views = flat[:-1].reshape(rows, count, 2)
     target = views
     if order is not None:
-        target = _views(pa.allocate_buffer(rows * count * _VIEW.itemsize)).reshape(rows, count, 2)
+        target = _as_views(pa.allocate_buffer(rows * count * _VIEW.itemsize)).reshape(
+            rows, count, 2
+        )
     buffers: list[pa.Buffer] = []
     for number, column in enumerate(columns):
         if isinstance(column, InlineView):
@@ -194,7 +196,7 @@ def join_views(
     return binary_array(offsets, joined.buffers()[2] or pa.py_buffer(b""))
 
 
-def _views(room: pa.Buffer) -> NDArray[np.uint64]:
+def _as_views(room: pa.Buffer) -> NDArray[np.uint64]:
     """Return an Arrow buffer, whose memory Arrow reuses, as views of shape (count, 2)."""
     return np.frombuffer(memoryview(room), np.uint64).reshape(-1, 2)
 

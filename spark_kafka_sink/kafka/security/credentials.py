@@ -143,13 +143,13 @@ def locate_files(settings: Settings, folders: Sequence[Path]) -> Settings:
         folders: folders to search for relative paths, in this order.
     """
     if isinstance(settings, Secret):
-        return cast("Settings", _secret(settings, folders))
+        return cast("Settings", _located_secret(settings, folders))
     if isinstance(settings, tuple):
         return cast("Settings", tuple(locate_files(setting, folders) for setting in settings))
     if not is_dataclass(settings) or isinstance(settings, type):
         return settings
     files = {
-        field.name: _field(field.name, getattr(settings, field.name), folders)
+        field.name: _located_field(field.name, getattr(settings, field.name), folders)
         for field in fields(settings)
     }
     # The files of a `JaasLogin` are known only after its text has been read.
@@ -158,19 +158,19 @@ def locate_files(settings: Settings, folders: Sequence[Path]) -> Settings:
     return replace(settings, **files)
 
 
-def _field(name: str, value: object, folders: Sequence[Path]) -> object:
+def _located_field(name: str, value: object, folders: Sequence[Path]) -> object:
     if name in _PATHS and isinstance(value, str):
-        return _path(value, folders)
+        return _located_path(value, folders)
     return locate_files(value, folders)
 
 
-def _secret(secret: Secret, folders: Sequence[Path]) -> Secret:
+def _located_secret(secret: Secret, folders: Sequence[Path]) -> Secret:
     if secret.file is None:
         return secret
-    return Secret(f"{FILE}{_path(secret.file, folders)}", secret.option)
+    return Secret(f"{FILE}{_located_path(secret.file, folders)}", secret.option)
 
 
-def _path(path: str, folders: Sequence[Path]) -> str:
+def _located_path(path: str, folders: Sequence[Path]) -> str:
     if Path(path).is_absolute() or Path(path).exists():
         return path
     return next((str(folder / path) for folder in folders if (folder / path).exists()), path)

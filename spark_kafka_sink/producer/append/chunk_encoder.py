@@ -67,7 +67,7 @@ class ChunkEncoder:
         starts = [segment.start for segment in layout.segments]
         views = split_records(encoded, [*starts, len(encoded)])
         charge = Charge(sum(view.nbytes for view in views), holders=0)
-        latest = _latest(timestamps, starts, layout.order)
+        latest = _max_timestamps(timestamps, starts, layout.order)
         row_numbers = _row_numbers(chunk, layout.order)
         return _slices(layout.segments, views, latest, names, row_numbers), charge
 
@@ -103,7 +103,7 @@ class _TargetNames(dict[int, TopicPartition]):
         return topic_partition
 
 
-def _latest(timestamps: Timestamps, starts: list[int], order: Order) -> list[int]:
+def _max_timestamps(timestamps: Timestamps, starts: list[int], order: Order) -> list[int]:
     """Return the highest timestamp of each segment; `starts` are the first rows of the segments."""
     if isinstance(timestamps, int):
         return [timestamps] * len(starts)

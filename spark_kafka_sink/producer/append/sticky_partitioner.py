@@ -92,7 +92,7 @@ class StickyPartitioner:
         """Return a partition for each of n rows; the open batches are filled one after another."""
         chosen = np.empty(len(sizes), np.int64)
         ends = sizes.cumsum()
-        choices = self._choices(topic, blocked_targets)
+        choices = self._partitions_with_room(topic, blocked_targets)
         start, before = 0, 0
         while start < len(sizes):
             partition, room = next(choices)
@@ -102,28 +102,30 @@ class StickyPartitioner:
             self._current[topic.name] = partition
         return chosen
 
-    def _choices(
+    def _partitions_with_room(
         self, topic: ClusterTopic, blocked_targets: BlockedTargets
     ) -> Iterator[tuple[int, int]]:
         """Yield partitions and the bytes left in their batches, the current partition first."""
-        partitions = self._partitions(topic, blocked_targets)
+        partitions = self._drawable_partitions(topic, blocked_targets)
         current = self._current.get(topic.name, UNASSIGNED)
         if current in partitions and self.accumulator.open_batch(
             TopicPartition(topic.name, current)
         ):
-            yield current, self._room(topic, current)
+            yield current, self._room_in_batch(topic, current)
         while True:
             for partition in draw_order(
-                partitions, self._queued(topic, partitions), self.client.random
+                partitions, self._queued_bytes(topic, partitions), self.client.random
             ):
-                yield partition, self._room(topic, partition)
+                yield partition, self._room_in_batch(topic, partition)
 
-    def _room(self, topic: ClusterTopic, partition: int) -> int:
+    def _room_in_batch(self, topic: ClusterTopic, partition: int) -> int:
         batch = self.accumulator.open_batch(TopicPartition(topic.name, partition))
         largest = self.client.batch_size_limits.of(topic.name, self.client.clock.monotonic())
         return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
 
-    def _partitions(self, topic: ClusterTopic, blocked_targets: BlockedTargets) -> list[int]:
+    def _drawable_partitions(
+        self, topic: ClusterTopic, blocked_targets: BlockedTargets
+    ) -> list[int]:
         """Return the partitions to draw from.
 
         If possible, these are the partitions that have a leader and accept records.
@@ -139,7 +141,7 @@ class StickyPartitioner:
             avoided.update(blocked_targets.over_quota.get(topic.name, ()))
         return [partition for partition in led if partition not in avoided] or led
 
-    def _queued(self, topic: ClusterTopic, partitions: list[int]) -> list[int] | None:
+    def _queued_bytes(self, topic: ClusterTopic, partitions: list[int]) -> list[int] | None:
         if not self._adaptive:
             return None
         lengths = self.queues.lengths(topic.name)

@@ -55,7 +55,7 @@ class TopicMetadata:
             AuthorizationError: Describe or Create on a topic is denied.
             BrokerUnavailableError: no broker responded.
         """
-        cluster = self._await(names, self._has_result)
+        cluster = self._await_snapshot(names, self._has_result)
         missing = [name for name in names if name not in cluster.topics]
         if missing:  # A rejected topic ends the wait for the others.
             rejected = next((name for name in missing if is_fatal(cluster, name)), missing[0])
@@ -124,7 +124,7 @@ class TopicMetadata:
                 for name in names
             )
 
-        cluster = self._await(names, is_done, _RETRY_TIMEOUT_S if missing_before else None)
+        cluster = self._await_snapshot(names, is_done, _RETRY_TIMEOUT_S if missing_before else None)
         missing = {name for name in names if name not in cluster.topics}
         self._missing_topics = missing_before.difference(names) | missing
         results: list[ClusterTopic | RowError] = []
@@ -135,7 +135,7 @@ class TopicMetadata:
             results.append(topic)
         return tuple(results)
 
-    def _await(
+    def _await_snapshot(
         self,
         names: tuple[str, ...],
         done: Callable[[ClusterSnapshot, tuple[str, ...]], bool],

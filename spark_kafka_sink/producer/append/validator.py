@@ -54,7 +54,7 @@ class RowValidator:
         sizes = size_bounds(rows.columns)
         if self.bad_rows.policy.is_tolerant:
             return self._reject_bad_rows(rows, sizes)
-        return self._writable(Chunk(rows, self._resolve_topics(rows), sizes))
+        return self._check_sizes(Chunk(rows, self._resolve_topics(rows), sizes))
 
     def record_bad_rows(self, rows: Rows, errors: NDArray[np.int8]) -> list[Chunk]:
         """Count the rows by `RowError`, shape (n,); return their dead letters as chunks.
@@ -70,7 +70,7 @@ class RowValidator:
         bad = np.flatnonzero(errors)
         letters = self.dead_letter_topic.to_dead_letters(rows.select(bad), errors[bad])
         topics = self.topics.await_topics(letters.topics)
-        return self._writable(Chunk(letters, topics, size_bounds(letters.columns)))
+        return self._check_sizes(Chunk(letters, topics, size_bounds(letters.columns)))
 
     def _reject_bad_rows(self, rows: Rows, sizes: NDArray[np.int64]) -> list[Chunk]:
         self.bad_rows.count_rows(len(rows))
@@ -87,7 +87,7 @@ class RowValidator:
         if len(topics) < len(results):
             good_topics = [i for i, topic in enumerate(results) if not isinstance(topic, RowError)]
             rows = rows.with_topics(good_topics)
-        return letters + self._writable(Chunk(rows, topics, sizes))
+        return letters + self._check_sizes(Chunk(rows, topics, sizes))
 
     def _resolve_topics(self, rows: Rows) -> tuple[ClusterTopic, ...]:
         """Return the rows' topics; wait for unknown ones only if the rows need their partitions."""
@@ -101,7 +101,7 @@ class RowValidator:
             topics = self.topics.await_topics(rows.topics)
         return topics
 
-    def _writable(self, chunk: Chunk) -> list[Chunk]:
+    def _check_sizes(self, chunk: Chunk) -> list[Chunk]:
         """Return [chunk], or [] if it has no rows; raise an error if a row is too large."""
         if not len(chunk):
             return []

@@ -132,16 +132,16 @@ def _runs(targets: Targets) -> tuple[Order, NDArray[np.intp]]:
 
     The bounds of the r runs have shape (r + 1,). Each target has one run.
     """
-    bounds = _bounds(targets)
+    bounds = _run_bounds(targets)
     runs = len(bounds) - 1
     is_grouped = runs <= _FEW_RUNS and len(set(targets[bounds[:-1]].tolist())) == runs
     if is_grouped or bool((targets[1:] >= targets[:-1]).all()):
         return None, bounds
     order = targets.argsort(kind="stable")
-    return order, _bounds(targets[order])
+    return order, _run_bounds(targets[order])
 
 
-def _bounds(targets: Targets) -> NDArray[np.intp]:
+def _run_bounds(targets: Targets) -> NDArray[np.intp]:
     bounds = np.empty(len(targets) + 1, np.bool_)
     bounds[0] = bounds[-1] = True
     np.not_equal(targets[1:], targets[:-1], out=bounds[1:-1])
@@ -210,10 +210,10 @@ class _Cutter:
         """Divide the rows of a run that do not all fit into the batch."""
         start, records, base, size = run.start, batch.records, batch.base_timestamp, batch.size
         while start < run.stop:
-            stop = self._fit(start, run.stop, base, records, batch_size - size)
+            stop = self._first_row_beyond(start, run.stop, base, records, batch_size - size)
             if stop == start:
-                records, base, size = 0, self._stamp(start), HEADER_SIZE
-                stop = self._fit(start, run.stop, base, records, batch_size - size)
+                records, base, size = 0, self._timestamp_of(start), HEADER_SIZE
+                stop = self._first_row_beyond(start, run.stop, base, records, batch_size - size)
                 stop = max(stop, start + 1)
             yield Segment(run.target, start, stop, records, base)
             size += int(self.ends[stop] - self.ends[start]) + self._delta_size(base) * (
@@ -222,7 +222,7 @@ class _Cutter:
             records += stop - start
             start = stop
 
-    def _fit(self, start: int, stop: int, base: int, records: int, room: int) -> int:
+    def _first_row_beyond(self, start: int, stop: int, base: int, records: int, room: int) -> int:
         """Return the first row at or after `start` that does not fit into `room` bytes."""
         delta_size = self._delta_size(base)
         ends = self.ends[start + 1 : stop + 1]
@@ -242,7 +242,7 @@ class _Cutter:
         size = varint_size(self.timestamps - base)
         return size if size > 1 else 0
 
-    def _stamp(self, row: int) -> int:
+    def _timestamp_of(self, row: int) -> int:
         return self.timestamps if isinstance(self.timestamps, int) else int(self.timestamps[row])
 
 

@@ -116,9 +116,9 @@ class BufferQuotas:
                 return over_quota
             self._use_leaders(cluster)
             if self._has_partitions:
-                for topic, partition in _over(self._held, size, self._partition_limit):
+                for topic, partition in _owners_above(self._held, size, self._partition_limit):
                     over_quota[topic].add(partition)
-            brokers = _over(self._bytes_by_broker, size, self.limit) - {NO_LEADER}
+            brokers = _owners_above(self._bytes_by_broker, size, self.limit) - {NO_LEADER}
             if self._has_brokers and brokers:
                 for name, cluster_topic in self._topics.items():
                     leaders = enumerate(cluster_topic.leaders)
@@ -165,5 +165,5 @@ class BufferQuotas:
         return topic.leaders[topic_partition.partition]
 
 
-def _over(sizes: Mapping[_T, int], added: int, limit: int) -> set[_T]:
+def _owners_above(sizes: Mapping[_T, int], added: int, limit: int) -> set[_T]:
     return {owner for owner, size in sizes.items() if size and size + added > limit}

@@ -220,7 +220,7 @@ class CircuitBreakers:
                 self.ramp = Ramp(now)
         if self._config.target.is_enabled:
             for owner in (topic_partition,) if node_id is None else (topic_partition, node_id):
-                self._breaker(owner).record(outcome, now)
+                self._get_or_create(owner).record(outcome, now)
         if self._config.job.is_enabled and self._job.record(outcome, now):
             return self._open_error(now)
         return None
@@ -266,7 +266,7 @@ class CircuitBreakers:
             return False
         return self._recent.tally(now).reaches(_STORM, _STORM_BATCHES)
 
-    def _breaker(self, owner: TopicPartition | int) -> Breaker:
+    def _get_or_create(self, owner: TopicPartition | int) -> Breaker:
         breaker = self._breakers_by_owner.get(owner)
         if breaker is None:
             breaker = self._breakers_by_owner[owner] = Breaker(self._config, self._config.target)

@@ -48,7 +48,7 @@ class ProducerEvents(BatchListener):
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "append",
-                **_ids(batch),
+                **_batch_fields(batch),
                 records=f"+{records}",
                 batch_records=batch.records,
                 batch_bytes=batch.raw_size,
@@ -59,11 +59,11 @@ class ProducerEvents(BatchListener):
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "close",
-                **_ids(batch),
+                **_batch_fields(batch),
                 reason=batch.close_reason,
                 records=batch.records,
                 bytes=batch.raw_size,
-                open_ms=_ms(batch.closed_at - batch.created_at),
+                open_ms=_milliseconds(batch.closed_at - batch.created_at),
             )
 
     def on_compressed(self, batch: ProducerBatch) -> None:
@@ -71,22 +71,22 @@ class ProducerEvents(BatchListener):
         if (log_event := self._debug.queue) is not None:
             log_event(
                 "compress",
-                **_ids(batch),
+                **_batch_fields(batch),
                 codec=batch.codec.name.lower(),
                 bytes=batch.raw_size,
                 compressed=batch.size,
-                took_ms=_ms(batch.compression_s or 0.0),
+                took_ms=_milliseconds(batch.compression_s or 0.0),
             )
 
     def on_partition_assigned(self, batch: ProducerBatch) -> None:
         """Log that an unassigned batch was assigned a partition."""
         if (log_event := self._debug.msg) is not None:
-            log_event("assign_partition", **_ids(batch))
+            log_event("assign_partition", **_batch_fields(batch))
 
     def on_waited(self, size: int, seconds: float, used: int) -> None:
         """Log that the writer has waited for buffer space."""
         if (log_event := self._debug.queue) is not None:
-            log_event("wait", wanted_bytes=size, took_ms=_ms(seconds), used_bytes=used)
+            log_event("wait", wanted_bytes=size, took_ms=_milliseconds(seconds), used_bytes=used)
 
     def on_sent(self, batch: ProducerBatch, node: Node, correlation_id: int, now: float) -> None:
         """Log that the batch was sent in the request with this correlation id."""
@@ -94,7 +94,7 @@ class ProducerEvents(BatchListener):
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "send",
-                **_ids(batch),
+                **_batch_fields(batch),
                 base_sequence=batch.sequence,
                 producer_id=batch.producer_id,
                 epoch=batch.epoch,
@@ -112,20 +112,22 @@ class ProducerEvents(BatchListener):
         if (log_event := self._debug.msg) is not None:
             log_event(
                 "response",
-                **_ids(batch),
+                **_batch_fields(batch),
                 base_sequence=batch.sequence,
                 broker=completion.node.node_id,
                 correlation=completion.correlation_id,
                 error=error_name(response.code),
                 action=action,
                 offset=response.base_offset,
-                age_ms=_ms(completion.latency),
+                age_ms=_milliseconds(completion.latency),
             )
 
     def on_failed(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Log that the batch will never be acknowledged."""
         if (log_event := self._debug.msg) is not None:
-            log_event("fail", **_ids(batch), status=status, error=error, records=batch.records)
+            log_event(
+                "fail", **_batch_fields(batch), status=status, error=error, records=batch.records
+            )
 
     def on_replaced(
         self, batch: ProducerBatch, pieces: Sequence[ProducerBatch], *, split_size: int | None
@@ -134,10 +136,14 @@ class ProducerEvents(BatchListener):
         if (log_event := self._debug.queue) is not None:
             into = ",".join(piece.name for piece in pieces)
             if split_size is None:
-                log_event("correct", **_ids(batch), into=into)
+                log_event("correct", **_batch_fields(batch), into=into)
             else:
                 log_event(
-                    "split", **_ids(batch), into=into, bytes=batch.raw_size, max_bytes=split_size
+                    "split",
+                    **_batch_fields(batch),
+                    into=into,
+                    bytes=batch.raw_size,
+                    max_bytes=split_size,
                 )
 
     def on_producer_id_received(self, identity: ProducerIdentity) -> None:
@@ -155,7 +161,7 @@ class ProducerEvents(BatchListener):
         if (log_event := self._debug.eos) is not None:
             log_event(
                 "assign_sequence",
-                **_ids(batch),
+                **_batch_fields(batch),
                 producer_id=batch.producer_id,
                 epoch=batch.epoch,
                 base_sequence=batch.sequence,
@@ -178,9 +184,9 @@ class ProducerEvents(BatchListener):
             log_event("renumber", partition=topic_partition, sequence=sequence)
 
 
-def _ids(batch: ProducerBatch) -> dict[str, object]:
+def _batch_fields(batch: ProducerBatch) -> dict[str, object]:
     return {"partition": batch.topic_partition, "batch": batch.name}
 
 
-def _ms(seconds: float) -> str:
+def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.3f}"

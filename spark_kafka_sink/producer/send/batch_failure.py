@@ -116,7 +116,7 @@ def batch_error(
         )
     denied = code in error_codes.AUTHORIZATION_FAILED
     details = [acls.describe_denied(code, topic)] if denied else []
-    details += [text for text in (response.message, _loss(batch.delivery)) if text]
+    details += [text for text in (response.message, _loss_text(batch.delivery)) if text]
     details += [f"record {index}: {text}" for index, text in response.record_errors[:5]]
     hint = _HINTS.get(code, "See Kafka's documentation of this error.")
     hint = _FENCED if code in error_codes.FENCED and not transactional else hint
@@ -126,7 +126,7 @@ def batch_error(
     return _permanent_error(batch, code, details, hint, AuthorizationError)
 
 
-def _loss(delivery: DeliveryProgress) -> str:
+def _loss_text(delivery: DeliveryProgress) -> str:
     """Return why the latest attempt has no response, or "" if it has one."""
     if not delivery.loss:
         return ""
@@ -170,7 +170,7 @@ def timeout_error(
         throttled_ms: how long brokers have throttled the task.
     """
     seen = "; ".join(f"{address}: {reason}" for address, reason in sorted(reasons.items()))
-    code, loss = batch.delivery.rejection_code, _loss(batch.delivery)
+    code, loss = batch.delivery.rejection_code, _loss_text(batch.delivery)
     latest = error_name(code) if code else None
     return _partition_error(
         batch.topic_partition,

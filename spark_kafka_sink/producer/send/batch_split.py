@@ -114,9 +114,9 @@ def columns_of(records: list[Record]) -> Columns:
 
 def header_lists(records: list[Record]) -> pa.ListArray[Any]:
     """Return the records' headers as a column of lists."""
-    lists = pa.array([_headers(record) for record in records], HEADER_LISTS)
+    lists = pa.array([_header_structs(record) for record in records], HEADER_LISTS)
     return cast("pa.ListArray[Any]", lists)
 
 
-def _headers(record: Record) -> list[dict[str, bytes | None]]:
+def _header_structs(record: Record) -> list[dict[str, bytes | None]]:
     return [{"key": key.encode(), "value": value} for key, value in record.headers]

@@ -76,7 +76,7 @@ class DeliveryTimeout:
     def start_of(self, batch: ProducerBatch) -> float:
         """Return the time from which delivery.timeout.ms of a batch is measured."""
         times = [batch.created_at, batch.delivery.started_at]
-        for leader in self._leaders(batch):
+        for leader in self._awaited_brokers(batch):
             if not batch.delivery.attempts:
                 times.append(self._acknowledged_at.get(leader, 0.0))
             if not batch.delivery.is_retried:
@@ -91,7 +91,7 @@ class DeliveryTimeout:
         pause = self._pauses.get(node_id)
         return self._client.network.throttled_until(node_id) if pause is None else pause.ends_at
 
-    def _leaders(self, batch: ProducerBatch) -> Collection[int]:
+    def _awaited_brokers(self, batch: ProducerBatch) -> Collection[int]:
         """Return the brokers that a batch waits for: all leaders of the topic if unassigned."""
         topic = self._client.metadata.cluster.topics.get(batch.topic_partition.topic)
         if topic is None:

@@ -122,7 +122,10 @@ class Drainer:
         waiting = [(queue, self._leaders_of_topic(cluster, queue.topic)) for queue in queues]
         leaders = _all_leaders(waiting)
         ready = {leader for leader in leaders if self._network.is_ready(cluster.nodes[leader], now)}
-        room = {leader: self._room(leader, now) if leader in ready else 0 for leader in leaders}
+        room = {
+            leader: self._request_size_limit(leader, now) if leader in ready else 0
+            for leader in leaders
+        }
         result = DrainResult(room, now, leaders - ready)
         for queue, leaders_of_topic in waiting:
             leader = leaders_of_topic.get(queue.partition)
@@ -156,7 +159,7 @@ class Drainer:
             self._leader_cache[name] = leaders_of_topic
         return leaders_of_topic
 
-    def _room(self, node_id: int, now: float) -> int:
+    def _request_size_limit(self, node_id: int, now: float) -> int:
         """Return the current size limit for a request to this connected broker, in bytes.
 
         The limit is 0 if no request can be sent now.

@@ -103,13 +103,13 @@ def next_step(code: int, facts: RejectionFacts) -> BatchStep:
         # The broker knows only epochs that it has returned.
         return BatchStep(BatchAction.BUMP_AND_RETRY)
     if code in error_codes.FATAL_TO_PRODUCER:
-        return BatchStep(BatchAction.FATAL, _status(code, facts))
-    action = _retriable(code, facts)
+        return BatchStep(BatchAction.FATAL, _status_after_failure(code, facts))
+    action = _retry_action(code, facts)
     if action is not None and not facts.is_expired and facts.has_attempts_left:
         return BatchStep(action)
     if facts.is_gapless and not (action is not None and facts.is_expired):
-        return BatchStep(BatchAction.FATAL, _status(code, facts))
-    return BatchStep(BatchAction.FAIL, _status(code, facts))
+        return BatchStep(BatchAction.FATAL, _status_after_failure(code, facts))
+    return BatchStep(BatchAction.FAIL, _status_after_failure(code, facts))
 
 
 def _too_large(code: int, facts: RejectionFacts) -> BatchStep:
@@ -121,10 +121,12 @@ def _too_large(code: int, facts: RejectionFacts) -> BatchStep:
     if facts.records > 1 and not facts.is_expired:
         return BatchStep(BatchAction.SPLIT)
     gap = facts.is_gapless and not facts.is_expired
-    return BatchStep(BatchAction.FATAL if gap else BatchAction.FAIL, _status(code, facts))
+    return BatchStep(
+        BatchAction.FATAL if gap else BatchAction.FAIL, _status_after_failure(code, facts)
+    )
 
 
-def _retriable(code: int, facts: RejectionFacts) -> BatchAction | None:
+def _retry_action(code: int, facts: RejectionFacts) -> BatchAction | None:
     if code in error_codes.INVALID_METADATA:
         return BatchAction.REFRESH_AND_RETRY
     if code in error_codes.RETRIABLE_AT_LEADER:
@@ -145,7 +147,7 @@ def may_be_persisted_after(code: int) -> bool:
     return code in error_codes.MAYBE_APPENDED or not error_codes.is_known(code)
 
 
-def _status(code: int, facts: RejectionFacts) -> DeliveryStatus:
+def _status_after_failure(code: int, facts: RejectionFacts) -> DeliveryStatus:
     if facts.is_possibly_persisted or may_be_persisted_after(code):
         return DeliveryStatus.POSSIBLY_PERSISTED
     return DeliveryStatus.NOT_PERSISTED

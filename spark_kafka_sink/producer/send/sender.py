@@ -78,7 +78,7 @@ class Sender:
         if not self.outcome.has_failed:
             self._drain(now)
         # After draining, as in Kafka's Sender.sendProducerData.
-        self._expire(now)
+        self._expire_batches(now)
         self.client.metadata.maybe_send(self.client.network, now)
         # The only call that blocks (design.md: one-blocking-call).
         for completion in self.client.network.poll(
@@ -106,8 +106,8 @@ class Sender:
             waiting = self.partitions.waiting_for_metadata(cluster)
             if config.max_block_ms <= config.delivery_timeout_ms:
                 timeout = f"max.block.ms = {config.max_block_ms}"
-            return _waiting(waiting, "the metadata of their topics", timeout, now)
-        return _waiting(self.partitions.waiting_for(node_id, cluster), "it", timeout, now)
+            return _describe_waiting(waiting, "the metadata of their topics", timeout, now)
+        return _describe_waiting(self.partitions.waiting_for(node_id, cluster), "it", timeout, now)
 
     def handle_crash(self, error: BaseException) -> None:
         """Fail the session after the loop has crashed, so that the writer stops waiting."""
@@ -185,7 +185,7 @@ class Sender:
         if (fatal := self.client.network.failures.fatal) is not None:
             self.outcome.fail(copy(fatal))
 
-    def _expire(self, now: float) -> None:
+    def _expire_batches(self, now: float) -> None:
         if now >= self._expiry_due:
             self._expiry_due = now + _MAX_POLL_S
             self.completer.expire(now)
@@ -206,7 +206,7 @@ class Sender:
         return max(0.0, wait)
 
 
-def _waiting(batches: list[ProducerBatch], resource: str, timeout: str, now: float) -> str:
+def _describe_waiting(batches: list[ProducerBatch], resource: str, timeout: str, now: float) -> str:
     """Return a text about these batches; `timeout` is the option that limits the wait."""
     if not batches:
         return ""

@@ -108,12 +108,12 @@ def _retries(facts: PipelineFacts) -> Advice | None:
     return Advice(
         setting="the brokers",
         direction=Direction.CHECK,
-        evidence=f"{_retried(facts)}, {name} {plural(times, 'time')}",
+        evidence=f"{_describe_retries(facts)}, {name} {plural(times, 'time')}",
         conclusion="many batches were sent more than once",
     )
 
 
-def _retried(facts: PipelineFacts) -> str:
+def _describe_retries(facts: PipelineFacts) -> str:
     retries, batches = facts.report.retries, facts.batches
     return f"{plural(retries, 'retry', 'retries')} for {plural(batches, 'batch', 'batches')}"
 
@@ -128,8 +128,8 @@ def _new_partitions(facts: PipelineFacts) -> Advice:
     return Advice(
         setting="when the topics are created",
         direction=Direction.CHECK,
-        evidence=f"{_retried(facts)}, {plural(facts.leader_errors, 'time')} because a leader was "
-        f"not ready; {facts.new_partitions:,} of "
+        evidence=f"{_describe_retries(facts)}, {plural(facts.leader_errors, 'time')} because a "
+        f"leader was not ready; {facts.new_partitions:,} of "
         f"{plural(len(facts.report.partitions), 'partition')} started at offset 0",
         conclusion="the brokers were still creating these partitions, which is not an error; to "
         "avoid the wait, create topics well before the write",

@@ -101,7 +101,7 @@ class BrokerColumns:
             totals[rows] += added
             lows[rows] = np.minimum(lows[rows], low)
             highs[rows] = np.maximum(highs[rows], high)
-            bucket_keys.append(_renumbered(columns.bucket_keys, rows))
+            bucket_keys.append(_renumber_brokers(columns.bucket_keys, rows))
         merged, groups = np.unique(np.concatenate(bucket_keys), return_inverse=True)
         counts = zeros(len(merged))
         np.add.at(counts, groups, np.concatenate([columns.counts for columns in with_brokers]))
@@ -168,7 +168,7 @@ class BrokerColumns:
         ]
 
 
-def _renumbered(bucket_keys: Numbers, rows: Numbers) -> Numbers:
+def _renumber_brokers(bucket_keys: Numbers, rows: Numbers) -> Numbers:
     """Return the bucket keys with each broker's index replaced by its row in `rows`."""
     histograms = bucket_keys >> _BUCKET_BITS
     broker, kind = np.divmod(histograms, len(HISTOGRAMS))

@@ -81,7 +81,7 @@ class PartitionColumns:
         for index, name in enumerate(names):
             rows[:, index] = self.values[name]
         return tuple(
-            PartitionReport(topic=topic, partition=partition, **_known(names, row))
+            PartitionReport(topic=topic, partition=partition, **_without_unknown(names, row))
             for topic, partition, row in zip(
                 self._topics(), self._partitions(), rows.tolist(), strict=True
             )
@@ -126,9 +126,7 @@ class PartitionColumns:
         return cls(
             topics=topics,
             keys=keys[starts],
-            values={
-                name: _aggregated(name, array[order], starts) for name, array in values.items()
-            },
+            values={name: _aggregate(name, array[order], starts) for name, array in values.items()},
         )
 
     def _topics(self) -> list[str]:
@@ -143,7 +141,7 @@ def _default(name: str) -> int:
     return 0 if RULES[name] is sum else UNKNOWN
 
 
-def _aggregated(name: str, column: Column, starts: Column) -> Column:
+def _aggregate(name: str, column: Column, starts: Column) -> Column:
     """Return one number per group of rows; `starts` contains the first row of each group."""
     rule = RULES[name]
     if rule is sum:
@@ -163,5 +161,5 @@ def _int64_column(numbers: Any) -> Column:
     return np.asarray(numbers, np.int64)
 
 
-def _known(names: Sequence[str], row: Sequence[int]) -> dict[str, Any]:
+def _without_unknown(names: Sequence[str], row: Sequence[int]) -> dict[str, Any]:
     return {name: value for name, value in zip(names, row, strict=True) if value != UNKNOWN}

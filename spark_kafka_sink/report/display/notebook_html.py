@@ -28,10 +28,10 @@ def to_html(report: DeliveryCounters) -> str:
         f"<td style='text-align:left'>{escape(text)}</td></tr>"
         for name, text in summary_rows(report)
     )
-    return f"<div><b>{title(report)}</b><table>{facts}</table>{_partitions(report)}</div>"
+    return f"<div><b>{title(report)}</b><table>{facts}</table>{_partitions_html(report)}</div>"
 
 
-def _partitions(report: DeliveryCounters) -> str:
+def _partitions_html(report: DeliveryCounters) -> str:
     if not report.partitions:
         return ""
     table = partition_table(report, _PARTITIONS_SHOWN)

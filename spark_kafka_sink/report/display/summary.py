@@ -174,7 +174,7 @@ def _row_outcomes(report: DeliveryCounters) -> list[tuple[str, str]]:
     """Return the number of rows by outcome, if some rows did not go to their topic."""
     if not report.poison:
         return []
-    lost = _lost(report.partitions)
+    lost = _lost_records(report.partitions)
     written = report.records - report.dead_lettered - lost
     word = "would be written" if report.dry_run else "written"
     parts = [f"{written:,} {word}", *_bad_row_sums(report)]
@@ -295,7 +295,9 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
     for partition in report.partitions:
         groups[partition.topic].append(partition)
     # Topics with undelivered records come first, followed by the largest topics.
-    order = sorted(groups.items(), key=lambda pair: (not _lost(pair[1]), -_records(pair[1])))
+    order = sorted(
+        groups.items(), key=lambda pair: (not _lost_records(pair[1]), -_total_records(pair[1]))
+    )
     rows = [
         ("topic", f"{topic}: {_topic(report, group)}") for topic, group in order[:_TOPICS_SHOWN]
     ]
@@ -306,9 +308,10 @@ def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 def _topic(report: DeliveryCounters, partitions: list[PartitionReport]) -> str:
     delivered = sum(partition.successful_records for partition in partitions)
-    lost = f", {_lost(partitions):,} possibly not delivered" if _lost(partitions) else ""
+    lost = _lost_records(partitions)
+    lost_note = f", {lost:,} possibly not delivered" if lost else ""
     spread = f"{plural(delivered, 'record')} in {_partitions(report, partitions)}"
-    return f"{spread}{lost}{_offsets(partitions)}"
+    return f"{spread}{lost_note}{_offsets(partitions)}"
 
 
 def _offsets(partitions: list[PartitionReport]) -> str:
@@ -317,9 +320,11 @@ def _offsets(partitions: list[PartitionReport]) -> str:
     return f", offsets {partitions[0].first_offset:,} to {partitions[0].last_offset:,}"
 
 
-def _records(partitions: Sequence[PartitionReport]) -> int:
+def _total_records(partitions: Sequence[PartitionReport]) -> int:
     return sum(partition.records for partition in partitions)
 
 
-def _lost(partitions: Sequence[PartitionReport]) -> int:
-    return _records(partitions) - sum(partition.successful_records for partition in partitions)
+def _lost_records(partitions: Sequence[PartitionReport]) -> int:
+    return _total_records(partitions) - sum(
+        partition.successful_records for partition in partitions
+    )

@@ -42,17 +42,17 @@ def print_report(
         batches: the reports of the micro-batches that were combined into `report`, if any.
     """
     out = console or wide_console()
-    out.print(_totals(report, len(batches)))
+    out.print(_totals_table(report, len(batches)))
     if batches:
         out.print(_micro_batches(batches))
     if report.codecs:
-        out.print(_codecs(report))
+        out.print(_codec_table(report))
     partitions = partition_table(report, _MAX_PARTITIONS)
     first, *numbers = partitions.columns
     columns = (first, *(f">{name}" for name in numbers))
     out.print(make_table(partitions.title, columns, partitions.rows, partitions.caption))
     if report.slowest:
-        out.print(_slowest(report, batches))
+        out.print(_slowest_tasks_table(report, batches))
     if report.errors:
         errors = ((name, f"{times:,}") for name, times in report.errors)
         out.print(make_table("Errors", ("error", ">times"), errors))
@@ -124,7 +124,7 @@ def make_table(
     return table
 
 
-def _totals(report: DeliveryCounters, summed: int) -> Table:
+def _totals_table(report: DeliveryCounters, summed: int) -> Table:
     """Return the table of totals; `summed` is the number of added reports, or 0 for one report."""
     suffix = f": sum of {plural(summed, 'report')}" if summed else ""
     table = Table(title=f"{title(report)}{suffix}", show_header=False)
@@ -138,7 +138,7 @@ def _totals(report: DeliveryCounters, summed: int) -> Table:
     return table
 
 
-def _codecs(report: DeliveryCounters) -> Table:
+def _codec_table(report: DeliveryCounters) -> Table:
     sample = report.codecs[0]
     batches = plural(sample.batches, "batch", "batches")
     rows = (
@@ -190,7 +190,7 @@ def _batch_name(report: DeliveryCounters) -> str:
     return f"{number} {report.query_name}".strip()
 
 
-def _slowest(report: DeliveryCounters, batches: Sequence[DeliveryCounters]) -> Table:
+def _slowest_tasks_table(report: DeliveryCounters, batches: Sequence[DeliveryCounters]) -> Table:
     """Return the table of the slowest tasks, with their micro-batches if these are known."""
     numbers = (
         "partition",

@@ -50,42 +50,44 @@ def java_metrics(report: DeliveryReport, seconds: float) -> list[Metric]:
     """Return all metrics of a report; `seconds` is the duration of the write, used for rates."""
     brokers, topics = report.metrics.brokers, report.metrics.topics
     return [
-        *_client(report, seconds),
-        *(line for broker in brokers for line in _node(broker, seconds)),
-        *_topics(report.partitions, {topic.topic: topic for topic in topics}, seconds),
+        *_client_metrics(report, seconds),
+        *(line for broker in brokers for line in _node_metrics(broker, seconds)),
+        *_topic_metrics(report.partitions, {topic.topic: topic for topic in topics}, seconds),
     ]
 
 
 def client_values(report: DeliveryReport, seconds: float) -> dict[str, float]:
     """Return the values of the client's metrics by name."""
-    return {metric.name: metric.value for metric in _client(report, seconds)}
+    return {metric.name: metric.value for metric in _client_metrics(report, seconds)}
 
 
-def _client(report: DeliveryReport, seconds: float) -> Iterator[Metric]:
+def _client_metrics(report: DeliveryReport, seconds: float) -> Iterator[Metric]:
     metrics = report.metrics
-    yield from _volumes(report.partitions, seconds)
-    yield from _total("record-retry", metrics.retried_records, seconds)
-    yield from _total("batch-split", report.splits, seconds)
-    yield from _traffic(metrics.brokers, seconds)
+    yield from _volume_metrics(report.partitions, seconds)
+    yield from _total_and_rate("record-retry", metrics.retried_records, seconds)
+    yield from _total_and_rate("batch-split", report.splits, seconds)
+    yield from _traffic_metrics(metrics.brokers, seconds)
     queue, latency = report.queue_latency, report.request_latency
-    yield from _gauges("record-queue-time", queue.mean / 1000, queue.high / 1000)
-    yield from _gauges("request-latency", latency.mean / 1000, latency.high / 1000)
-    yield from _shapes(metrics)
-    yield from _buffer(metrics, seconds)
+    yield from _average_and_max("record-queue-time", queue.mean / 1000, queue.high / 1000)
+    yield from _average_and_max("request-latency", latency.mean / 1000, latency.high / 1000)
+    yield from _batch_metrics(metrics)
+    yield from _buffer_metrics(metrics, seconds)
     yield _gauge("record-size-avg", _ratio(report.bytes_uncompressed, report.persisted))
 
 
-def _shapes(metrics: ProducerMetrics) -> Iterator[Metric]:
+def _batch_metrics(metrics: ProducerMetrics) -> Iterator[Metric]:
     size, time = metrics.batch_size, metrics.compression_time
-    yield from _gauges("batch-size", size.mean, size.high)
+    yield from _average_and_max("batch-size", size.mean, size.high)
     yield _gauge("records-per-request-avg", metrics.request_records.mean)
     rate = metrics.compression_rate
     yield _gauge("compression-rate-avg", rate.mean / MILLION if rate.count else 1.0)
-    yield from _gauges("compression-time", time.mean / 1000, time.high / 1000)
-    yield from _gauges("produce-throttle-time", metrics.throttle.mean, metrics.throttle.high)
+    yield from _average_and_max("compression-time", time.mean / 1000, time.high / 1000)
+    yield from _average_and_max(
+        "produce-throttle-time", metrics.throttle.mean, metrics.throttle.high
+    )
 
 
-def _buffer(metrics: ProducerMetrics, seconds: float) -> Iterator[Metric]:
+def _buffer_metrics(metrics: ProducerMetrics, seconds: float) -> Iterator[Metric]:
     yield _counter("bufferpool-wait-time-ns-total", metrics.buffer_wait * 1000)
     yield _gauge("bufferpool-wait-ratio", _ratio(metrics.buffer_wait / 1_000_000, seconds))
     limit = dict(metrics.settings).get("buffer.memory")
@@ -94,59 +96,69 @@ def _buffer(metrics: ProducerMetrics, seconds: float) -> Iterator[Metric]:
         yield _gauge("buffer-available-bytes-min", max(0, int(limit) - metrics.buffer_peak))
 
 
-def _traffic(brokers: Sequence[BrokerMetrics], seconds: float) -> Iterator[Metric]:
-    yield from _total("request", sum(broker.tx for broker in brokers), seconds)
-    yield from _total("response", sum(broker.rx for broker in brokers), seconds)
-    yield from _total("outgoing-byte", sum(broker.tx_bytes for broker in brokers), seconds)
-    yield from _total("incoming-byte", sum(broker.rx_bytes for broker in brokers), seconds)
-    yield from _total("connection-creation", sum(broker.connects for broker in brokers), seconds)
-    yield from _total("connection-close", sum(broker.disconnects for broker in brokers), seconds)
+def _traffic_metrics(brokers: Sequence[BrokerMetrics], seconds: float) -> Iterator[Metric]:
+    yield from _total_and_rate("request", sum(broker.tx for broker in brokers), seconds)
+    yield from _total_and_rate("response", sum(broker.rx for broker in brokers), seconds)
+    yield from _total_and_rate("outgoing-byte", sum(broker.tx_bytes for broker in brokers), seconds)
+    yield from _total_and_rate("incoming-byte", sum(broker.rx_bytes for broker in brokers), seconds)
+    yield from _total_and_rate(
+        "connection-creation", sum(broker.connects for broker in brokers), seconds
+    )
+    yield from _total_and_rate(
+        "connection-close", sum(broker.disconnects for broker in brokers), seconds
+    )
 
 
-def _node(broker: BrokerMetrics, seconds: float) -> Iterator[Metric]:
+def _node_metrics(broker: BrokerMetrics, seconds: float) -> Iterator[Metric]:
     labels = (("node_id", str(broker.node_id)),)
-    yield from _total("request", broker.tx, seconds, labels)
-    yield from _total("response", broker.rx, seconds, labels)
-    yield from _total("outgoing-byte", broker.tx_bytes, seconds, labels)
-    yield from _total("incoming-byte", broker.rx_bytes, seconds, labels)
-    yield from _times("request-latency", broker.rtt, labels)
-    yield from _times("record-queue-time", broker.int_latency, labels)
+    yield from _total_and_rate("request", broker.tx, seconds, labels)
+    yield from _total_and_rate("response", broker.rx, seconds, labels)
+    yield from _total_and_rate("outgoing-byte", broker.tx_bytes, seconds, labels)
+    yield from _total_and_rate("incoming-byte", broker.rx_bytes, seconds, labels)
+    yield from _latency_gauges("request-latency", broker.rtt, labels)
+    yield from _latency_gauges("record-queue-time", broker.int_latency, labels)
 
 
-def _topics(
+def _topic_metrics(
     partitions: Sequence[PartitionReport], topics: dict[str, TopicMetrics], seconds: float
 ) -> Iterator[Metric]:
     for name, group in groupby(partitions, lambda partition: partition.topic):
         labels = (("topic", name),)
-        yield from _volumes(list(group), seconds, labels)
+        yield from _volume_metrics(list(group), seconds, labels)
         if name in topics:
             size = topics[name].batch_size
-            yield from _total("record-retry", topics[name].retried_records, seconds, labels)
-            yield from _gauges("batch-size", size.mean, size.high, labels)
+            yield from _total_and_rate(
+                "record-retry", topics[name].retried_records, seconds, labels
+            )
+            yield from _average_and_max("batch-size", size.mean, size.high, labels)
 
 
-def _volumes(
+def _volume_metrics(
     partitions: Sequence[PartitionReport], seconds: float, labels: Labels = ()
 ) -> Iterator[Metric]:
     sent = sum(partition.persisted + partition.sent for partition in partitions)
     failed = sum(partition.not_persisted + partition.possibly_persisted for partition in partitions)
-    yield from _total("record-send", sent, seconds, labels)
-    yield from _total("record-error", failed, seconds, labels)
-    yield from _total(
+    yield from _total_and_rate("record-send", sent, seconds, labels)
+    yield from _total_and_rate("record-error", failed, seconds, labels)
+    yield from _total_and_rate(
         "byte", sum(partition.bytes_sent for partition in partitions), seconds, labels
     )
 
 
-def _total(name: str, total: float, seconds: float, labels: Labels = ()) -> Iterator[Metric]:
+def _total_and_rate(
+    name: str, total: float, seconds: float, labels: Labels = ()
+) -> Iterator[Metric]:
     yield _counter(f"{name}-total", total, labels)
     yield _gauge(f"{name}-rate", _ratio(total, seconds), labels)
 
 
-def _times(name: str, micros: Histogram, labels: Labels) -> Iterator[Metric]:
-    yield from _gauges(name, micros.mean / 1000, micros.high / 1000, labels)
+def _latency_gauges(name: str, micros: Histogram, labels: Labels) -> Iterator[Metric]:
+    yield from _average_and_max(name, micros.mean / 1000, micros.high / 1000, labels)
 
 
-def _gauges(name: str, average: float, highest: float, labels: Labels = ()) -> Iterator[Metric]:
+def _average_and_max(
+    name: str, average: float, highest: float, labels: Labels = ()
+) -> Iterator[Metric]:
     yield _gauge(f"{name}-avg", average, labels)
     yield _gauge(f"{name}-max", highest, labels)
 

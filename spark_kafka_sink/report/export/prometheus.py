@@ -45,12 +45,12 @@ class _Writes(Collector):
             seconds = report.duration_max_ms / 1000
             for metric in java_metrics(report, seconds):
                 if metric.kind is kind:
-                    self._sample(families, metric.name, kind, metric.value, dict(metric.labels))
+                    self._add_sample(families, metric.name, kind, metric.value, dict(metric.labels))
         yield from families.values()
-        yield self._histogram("request_latency", self._all.request_latency)
-        yield self._histogram("record_queue_time", self._all.queue_latency)
+        yield self._histogram_family("request_latency", self._all.request_latency)
+        yield self._histogram_family("record_queue_time", self._all.queue_latency)
 
-    def _sample(
+    def _add_sample(
         self,
         families: dict[str, Metric],
         name: str,
@@ -68,7 +68,7 @@ class _Writes(Collector):
             family = families[full] = make(full.removesuffix("_total"), text, labels=tuple(labels))
         family.add_metric(tuple(labels.values()), value)  # type: ignore[attr-defined]
 
-    def _histogram(self, name: str, times: Histogram) -> Metric:
+    def _histogram_family(self, name: str, times: Histogram) -> Metric:
         family = HistogramMetricFamily(
             f"kafka_producer_{name}_seconds", "Log-spaced buckets.", labels=tuple(self._common)
         )

@@ -50,10 +50,10 @@ def show(report: DeliveryReport) -> Figure:
         panels.plot_latencies(latencies, report)
     panels.plot_closing(closing, report)
     panels.plot_time(time, report)
-    return panels.finish_figure(figure, _title(report))
+    return panels.finish_figure(figure, _figure_title(report))
 
 
-def _title(report: DeliveryReport) -> str:
+def _figure_title(report: DeliveryReport) -> str:
     seconds = (report.duration_ms or report.duration_max_ms) / 1000
     active = (report.active_ms or report.duration_max_ms) / 1000
     rate = f", {report.successful_records / active:,.0f} a second" if active else ""
@@ -84,8 +84,8 @@ def show_stream(reports: Sequence[DeliveryReport]) -> Figure:
         index if report.batch_id is None else report.batch_id
         for index, report in enumerate(reports)
     ]
-    _records(records, numbers, reports)
-    _times(times, numbers, reports)
+    _draw_records(records, numbers, reports)
+    _draw_times(times, numbers, reports)
     retries.bar(numbers, [report.retries for report in reports], color=panels.BAD)
     panels.set_labels(retries, "Batches sent again", x="micro-batch", y="batches")
     times_of = [report.request_latency for report in reports]
@@ -100,7 +100,7 @@ def show_stream(reports: Sequence[DeliveryReport]) -> Figure:
     return panels.finish_figure(figure, _stream_title(reports))
 
 
-def _records(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryReport]) -> None:
+def _draw_records(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryReport]) -> None:
     delivered = [report.persisted for report in reports]
     lost = [report.records - report.persisted for report in reports]
     axes.bar(numbers, delivered, color=panels.GOOD, label="persisted" if any(lost) else "")
@@ -109,7 +109,7 @@ def _records(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryRepor
     panels.set_labels(axes, "Records of each micro-batch", y="records")
 
 
-def _times(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryReport]) -> None:
+def _draw_times(axes: Axes, numbers: Sequence[int], reports: Sequence[DeliveryReport]) -> None:
     whole = [report.duration_ms / 1000 for report in reports]
     slowest = [report.duration_max_ms / 1000 for report in reports]
     axes.plot(numbers, whole, "o-", color=panels.INK, label="whole micro-batch")
@@ -136,21 +136,21 @@ def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:
         1, len(_SHOWN) + 1, figsize=(13, 3.4), width_ratios=[1] * len(_SHOWN) + [1.4]
     )
     for axis, (name, title) in zip(axes, _SHOWN.items(), strict=False):
-        _bars(axis, title, changes[name])
+        _draw_bars(axis, title, changes[name])
     _draw_settings(axes[-1], compared.settings)
     return panels.finish_figure(figure)
 
 
-def _bars(axes: Axes, title: str, change: Change) -> None:
+def _draw_bars(axes: Axes, title: str, change: Change) -> None:
     values = [change.before, change.after]
     bars = axes.bar(["before", "after"], values, color=[panels.PALE, panels.GOOD])
     axes.bar_label(bars, [panels.number(value) for value in values])
-    panels.set_labels(axes, f"{title}\n{_factor(change)}", y=change.unit or "records")
+    panels.set_labels(axes, f"{title}\n{_factor_text(change)}", y=change.unit or "records")
     panels.plain_numbers(axes.yaxis)
     axes.margins(y=0.12)
 
 
-def _factor(change: Change) -> str:
+def _factor_text(change: Change) -> str:
     if not change.before or not change.after:
         return ""
     factor = change.after / change.before

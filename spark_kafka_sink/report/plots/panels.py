@@ -132,7 +132,7 @@ def finish_figure(figure: Figure, title: str = "") -> Figure:
 
 def plot_records(axes: Axes, report: DeliveryReport) -> None:
     """Plot the records of each partition, with possibly undelivered records on top."""
-    partitions, names = _shown(report)
+    partitions, names = _largest_partitions(report)
     delivered = [partition.successful_records for partition in partitions]
     others = [partition.records - partition.successful_records for partition in partitions]
     bars = axes.bar(names, delivered, color=GOOD, label="persisted" if any(others) else "")
@@ -150,7 +150,7 @@ def plot_records(axes: Axes, report: DeliveryReport) -> None:
 
 def plot_sizes(axes: Axes, report: DeliveryReport) -> None:
     """Plot the size of each partition's data, before and after compression."""
-    partitions, names = _shown(report)
+    partitions, names = _largest_partitions(report)
     sent = [partition.bytes_sent / MB for partition in partitions]
     encoded = [partition.bytes_uncompressed / MB for partition in partitions]
     codec = dict(report.metrics.settings).get("compression.type", "none")
@@ -291,7 +291,7 @@ def _codec_text(cost: CodecCost) -> str:
     return f"{cost.ratio:,.1f} to 1{spent}"
 
 
-def _shown(report: DeliveryReport) -> tuple[list[PartitionReport], list[str]]:
+def _largest_partitions(report: DeliveryReport) -> tuple[list[PartitionReport], list[str]]:
     """Return the largest partitions and their names, sorted.
 
     A topic name that all share is omitted. Partitions without records are included if the number of

@@ -111,7 +111,7 @@ def test_producer_id_received_after_its_session_serves_the_next(is_received_betw
         if is_received_between:
             sim.session.close()
             sim.cluster.pump()
-            sim.client._idle()
+            sim.client._poll_idle()
         sim.next_session()
         sim.deliver_batches(1)
         assert sim.statuses() == {PERSISTED: 3}

@@ -87,8 +87,8 @@ class Authenticator:
         """Seconds after which the broker requires a new login (KIP-368), or 0 if none is required.
         """
         self._login = login
-        self._handshake_version = _version(ApiKey.SASL_HANDSHAKE, versions)
-        self._authenticate_version = _version(ApiKey.SASL_AUTHENTICATE, versions)
+        self._handshake_version = _negotiated_version(ApiKey.SASL_HANDSHAKE, versions)
+        self._authenticate_version = _negotiated_version(ApiKey.SASL_AUTHENTICATE, versions)
         self._step: Step | None = self._begin
         self._first_message: bytes | None = None
         """The first message, until the broker has accepted the mechanism."""
@@ -108,7 +108,7 @@ class Authenticator:
             self._first_message = message
             api, version = ApiKey.SASL_HANDSHAKE, self._handshake_version
             return Request.of(api, version, {"mechanism": self._exchange.mechanism})
-        return self._authenticate(message)
+        return self._authenticate_request(message)
 
     def handle_handshake(self, response: Any) -> Request:
         """Process the response to SaslHandshake; return the first SaslAuthenticate request.
@@ -137,7 +137,7 @@ class Authenticator:
                 "the broker rejected SaslHandshake", kafka_error=error_name(code)
             )
         assert self._first_message is not None
-        return self._authenticate(self._first_message)
+        return self._authenticate_request(self._first_message)
 
     def handle_authenticate(self, response: Any) -> None:
         """Process the response to SaslAuthenticate; the next step passes it to the mechanism.
@@ -157,7 +157,7 @@ class Authenticator:
             )
         lifetime = getattr(response, "session_lifetime", None)
         self.lifetime = max(0.0, lifetime.total_seconds()) if lifetime else 0.0
-        self._step = partial(self._answer, bytes(response.auth_bytes))
+        self._step = partial(self._next_message, bytes(response.auth_bytes))
 
     @property
     def _wire_name(self) -> str:
@@ -170,22 +170,22 @@ class Authenticator:
         return ours if ours == theirs else f"{ours} (as {theirs})"
 
     def _begin(self) -> bytes:
-        with _naming(self._login.mechanism):
+        with _naming_mechanism(self._login.mechanism):
             self._exchange = self._login.new_exchange()
             return self._exchange.initial_response()
 
-    def _answer(self, challenge: bytes) -> bytes | None:
+    def _next_message(self, challenge: bytes) -> bytes | None:
         assert self._exchange is not None
-        with _naming(self._login.mechanism):
+        with _naming_mechanism(self._login.mechanism):
             return self._exchange.next_response(challenge)
 
-    def _authenticate(self, message: bytes) -> Request:
+    def _authenticate_request(self, message: bytes) -> Request:
         values = {"auth_bytes": message}
         return Request.of(ApiKey.SASL_AUTHENTICATE, self._authenticate_version, values)
 
 
 @contextmanager
-def _naming(mechanism: Mechanism) -> Iterator[None]:
+def _naming_mechanism(mechanism: Mechanism) -> Iterator[None]:
     """Add the mechanism to errors, because the user might have intended a different mechanism.
 
     Raises:
@@ -201,7 +201,7 @@ def _naming(mechanism: Mechanism) -> Iterator[None]:
         raise named from error.__cause__
 
 
-def _version(api: ApiKey, versions: Mapping[int, VersionRange]) -> int:
+def _negotiated_version(api: ApiKey, versions: Mapping[int, VersionRange]) -> int:
     theirs = versions.get(api)
     if theirs is None and api is ApiKey.SASL_HANDSHAKE:
         raise AuthenticationError("the broker's listener does not support SASL", hint=_NO_SASL)

@@ -109,12 +109,12 @@ def _diagnose(error: Exception, circumstances: Circumstances) -> Diagnosis:
     if isinstance(error, errors.ProtocolError):
         return Diagnosis(str(error))
     if isinstance(error, errors.KafkaProdError):
-        return _rejected(error, circumstances)
+        return _diagnose_rejection(error, circumstances)
     if isinstance(error, ssl.SSLError) and not circumstances.has_responded:
-        return _tls(error, circumstances)
+        return _diagnose_tls(error, circumstances)
     if isinstance(error, TimeoutError) or not isinstance(error, OSError):
         return Diagnosis(reason_of(error))
-    if (mismatch := _mismatch(circumstances)) is not None:
+    if (mismatch := _mismatch_error(circumstances)) is not None:
         return Diagnosis(_message_with_hint(mismatch), FailureKind.MISMATCH, mismatch)
     return Diagnosis(reason_of(error))
 
@@ -126,7 +126,7 @@ def reason_of(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _rejected(error: errors.KafkaProdError, circumstances: Circumstances) -> Diagnosis:
+def _diagnose_rejection(error: errors.KafkaProdError, circumstances: Circumstances) -> Diagnosis:
     named = copy(error)
     named.broker = named.broker or circumstances.broker
     return Diagnosis(_message_with_hint(error), FailureKind.REJECTED, named)
@@ -140,26 +140,26 @@ def _other_protocol(error: OtherProtocolError, circumstances: Circumstances) -> 
             hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}"
             + ("." if protocol.uses_sasl else ", or SASL_SSL if it requires a login."),
         )
-        return _rejected(named, circumstances)
+        return _diagnose_rejection(named, circumstances)
     unclear = errors.BrokerUnavailableError(
         error.message, broker=circumstances.broker, hint=error.hint
     )
     return Diagnosis(_message_with_hint(unclear), FailureKind.MISMATCH, unclear)
 
 
-def _tls(error: ssl.SSLError, circumstances: Circumstances) -> Diagnosis:
+def _diagnose_tls(error: ssl.SSLError, circumstances: Circumstances) -> Diagnosis:
     from spark_kafka_sink.kafka.security.tls.failures import tls_failure  # needed only with TLS
 
     assert circumstances.security.tls is not None
     failure = tls_failure(error, circumstances.security.tls, circumstances.broker)
     if isinstance(failure, errors.TlsError):
-        return _rejected(failure, circumstances)
-    if (mismatch := _mismatch(circumstances)) is not None:
+        return _diagnose_rejection(failure, circumstances)
+    if (mismatch := _mismatch_error(circumstances)) is not None:
         return Diagnosis(_message_with_hint(mismatch), FailureKind.MISMATCH, mismatch)
     return Diagnosis(_message_with_hint(failure))
 
 
-def _mismatch(circumstances: Circumstances) -> errors.KafkaProdError | None:
+def _mismatch_error(circumstances: Circumstances) -> errors.KafkaProdError | None:
     """Return the error if a Kafka broker would not have closed the connection here, or None."""
     protocol, broker = circumstances.security.protocol, circumstances.broker
     match circumstances.state:

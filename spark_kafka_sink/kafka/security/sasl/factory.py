@@ -38,7 +38,7 @@ def exchange_for(config: security_config.SaslConfig, host: str) -> SaslExchange:
     login = resolve_login(config)
     check_libraries(login)
     try:
-        return _exchange(config, login, host)
+        return _new_exchange(config, login, host)
     except ImportError as error:
         raise ConfigError(
             f"a library of the SASL mechanism {config.mechanism.value} cannot be loaded on "
@@ -47,7 +47,7 @@ def exchange_for(config: security_config.SaslConfig, host: str) -> SaslExchange:
         ) from error
 
 
-def _exchange(
+def _new_exchange(
     config: security_config.SaslConfig, login: security_config.Login, host: str
 ) -> SaslExchange:
     match config.mechanism:

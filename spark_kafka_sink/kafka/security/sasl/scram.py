@@ -145,10 +145,10 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
             "is for a different login"
         )
     salt = _base64(match["salt"], f"{mechanism} salt")
-    return ServerFirst(nonce, salt, _iterations(match["iterations"], mechanism))
+    return ServerFirst(nonce, salt, _parse_iterations(match["iterations"], mechanism))
 
 
-def _iterations(digits: str, mechanism: str) -> int:
+def _parse_iterations(digits: str, mechanism: str) -> int:
     iterations = int(digits) if len(digits) <= len(str(MAX_ITERATIONS)) else MAX_ITERATIONS + 1
     if iterations < _MIN_ITERATIONS:
         raise AuthenticationError(

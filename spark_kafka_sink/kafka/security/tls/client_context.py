@@ -196,7 +196,7 @@ def _verify_as_java(context: ssl.SSLContext) -> None:
     context.verify_flags = flags & ~ssl.VerifyFlags.VERIFY_X509_STRICT
 
 
-def _trust(context: ssl.SSLContext, store: TrustStore | None) -> None:
+def _load_trust_store(context: ssl.SSLContext, store: TrustStore | None) -> None:
     if store is None:
         _trust_system(context)
         return
@@ -300,7 +300,7 @@ def create_client_context(config: TlsConfig) -> ssl.SSLContext:
         ConfigError: a store cannot be read or opened on this host.
     """
     context = _create_context(config)
-    _trust(context, config.truststore)
+    _load_trust_store(context, config.truststore)
     if config.keystore is not None:
         _load_identity(context, client_identity(config.keystore))
     return context
@@ -318,6 +318,6 @@ def check_stores(config: TlsConfig) -> None:
     """
     context = _create_context(config)
     if config.truststore is not None and stores.can_read_store(config.truststore):
-        _trust(context, config.truststore)
+        _load_trust_store(context, config.truststore)
     if config.keystore is not None and stores.can_read_store(config.keystore):
         _load_identity(context, client_identity(config.keystore))

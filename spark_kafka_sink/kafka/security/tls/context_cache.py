@@ -92,14 +92,14 @@ class ContextCache:
         with self._changed:
             entry = self._entries.pop(config, None) or _CachedContext()
             self._entries[config] = entry  # Add the entry at the end, so that it is dropped last.
-            self._forget()
+            self._drop_oldest()
             while entry.is_busy:
                 self._wait_for_other_thread(entry)
                 if entry.is_busy and entry.context is not None:
                     return entry.context
             entry.is_busy = True
         try:
-            return self._current(config, entry)
+            return self._current_context(config, entry)
         finally:
             with self._changed:
                 entry.is_busy = False
@@ -119,7 +119,7 @@ class ContextCache:
                 f"within {limit_s:g} s: does their file system respond?"
             )
 
-    def _current(self, config: TlsConfig, entry: _CachedContext) -> ssl.SSLContext:
+    def _current_context(self, config: TlsConfig, entry: _CachedContext) -> ssl.SSLContext:
         """Return the context for the current files.
 
         Called by the thread that has marked `entry` as busy.
@@ -128,14 +128,14 @@ class ContextCache:
         if entry.context is not None and entry.stamps == file_stamps(files):
             return entry.context
         context, stamps = retry_while_files_change(
-            files, lambda: self._create(config, entry.context), self._settling
+            files, lambda: self._create_context(config, entry.context), self._settling
         )
         with self._changed:
             entry.stamps = stamps
             entry.context = context
         return context
 
-    def _create(self, config: TlsConfig, kept: ssl.SSLContext | None) -> ssl.SSLContext:
+    def _create_context(self, config: TlsConfig, kept: ssl.SSLContext | None) -> ssl.SSLContext:
         try:
             return self._make(config)
         except Exception as error:
@@ -148,7 +148,7 @@ class ContextCache:
             )
             return kept
 
-    def _forget(self) -> None:
+    def _drop_oldest(self) -> None:
         while len(self._entries) > MAX_CACHED:
             del self._entries[next(iter(self._entries))]
 

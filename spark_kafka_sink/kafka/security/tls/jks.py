@@ -130,17 +130,17 @@ class _JksReader:
 
 def _octets_after(der: bytes, algorithm: bytes) -> bytes:
     """Return the octets of SEQUENCE { SEQUENCE { algorithm, … }, OCTET STRING }."""
-    key_info, _ = _element(der, 0x30)
-    identifier, after_algorithm = _element(key_info, 0x30)
+    key_info, _ = _read_element(der, 0x30)
+    identifier, after_algorithm = _read_element(key_info, 0x30)
     if not identifier.startswith(algorithm):
         raise JksFormatError
-    octets, _ = _element(after_algorithm, 0x04)
+    octets, _ = _read_element(after_algorithm, 0x04)
     if len(octets) < 2 * _DIGEST_SIZE:
         raise JksFormatError
     return octets
 
 
-def _element(der: bytes, tag: int) -> tuple[bytes, bytes]:
+def _read_element(der: bytes, tag: int) -> tuple[bytes, bytes]:
     """Return the content of the first DER element, and the bytes after it."""
     if len(der) < 2 or der[0] != tag:
         raise JksFormatError

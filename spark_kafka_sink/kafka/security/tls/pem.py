@@ -72,24 +72,24 @@ def pem_blocks(text: str, option: str) -> list[PemBlock]:
         ConfigError: a block is empty or not base64.
     """
     spread = text.replace("\\n", "\n").replace("\\r", "").replace("\r", "")
-    return [_block(match[1], match[2], option) for match in _BLOCK.finditer(spread)]
+    return [_parse_block(match[1], match[2], option) for match in _BLOCK.finditer(spread)]
 
 
-def _block(label: str, body: str, option: str) -> PemBlock:
+def _parse_block(label: str, body: str, option: str) -> PemBlock:
     headers = "".join(f"{match[0].strip()}\n" for match in _HEADER.finditer(body))
     encoded = "".join(_HEADER.sub("", body).split())
     if not (headers.isascii() and encoded.isascii()):
-        raise _damaged(label, option, "contains characters that are not ASCII")
+        raise _damaged_error(label, option, "contains characters that are not ASCII")
     try:
         data = base64.b64decode(encoded, validate=True)
     except binascii.Error as error:
-        raise _damaged(label, option, "is not base64") from error
+        raise _damaged_error(label, option, "is not base64") from error
     if not data:
-        raise _damaged(label, option, "is empty")
+        raise _damaged_error(label, option, "is empty")
     return PemBlock(label, headers, data)
 
 
-def _damaged(label: str, option: str, problem: str) -> ConfigError:
+def _damaged_error(label: str, option: str, problem: str) -> ConfigError:
     return ConfigError(
         f"option {option} contains a PEM block {label} that {problem}",
         hint="Set the option to the unchanged text of the file; line breaks can be replaced by "
@@ -123,10 +123,10 @@ def private_key(block: PemBlock, password: Secret | None, option: str) -> Privat
             hint="Recreate it with openssl pkcs8 -topk8 -v2 aes-256-cbc.",
         ) from error
     except (ValueError, TypeError) as error:
-        raise _unreadable(option, is_encrypted=is_encrypted) from error
+        raise _unreadable_key_error(option, is_encrypted=is_encrypted) from error
 
 
-def _unreadable(option: str, *, is_encrypted: bool) -> ConfigError:
+def _unreadable_key_error(option: str, *, is_encrypted: bool) -> ConfigError:
     if is_encrypted:
         return ConfigError(
             f"the private key in option {option} cannot be decrypted with kafka.ssl.key.password",

@@ -123,13 +123,13 @@ def certificate_chain(store: PKCS12KeyAndCertificates) -> tuple[bytes, ...]:
         return ()
     chain = [store.cert.certificate]
     candidates = [entry.certificate for entry in store.additional_certs]
-    while issuer := _issuer(chain[-1], candidates):
+    while issuer := _find_issuer(chain[-1], candidates):
         chain.append(issuer)
         candidates.remove(issuer)
     return tuple(_der(certificate) for certificate in chain)
 
 
-def _issuer(
+def _find_issuer(
     certificate: x509.Certificate, others: list[x509.Certificate]
 ) -> x509.Certificate | None:
     if certificate.issuer == certificate.subject:

@@ -79,11 +79,11 @@ def read_store(location: str, option: str) -> bytes:
         raise ConfigError(
             f"option {option} refers to {shown_file(location)}, which cannot be read on "
             f"{socket.gethostname()}: {error.strerror}",
-            hint=_hint(location, error),
+            hint=_unreadable_hint(location, error),
         ) from None
 
 
-def _hint(location: str, error: OSError) -> str:
+def _unreadable_hint(location: str, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return "Grant read permission to the user of Spark's driver and executors."
     if Path(location).is_absolute() and location in shown_file(location):
@@ -138,17 +138,17 @@ def client_identity(store: KeyStore) -> Identity:
 def _pkcs12_identity(content: bytes, store: KeyStore) -> Identity:
     opened = read_pkcs12(content, store.password or store.key_password, store.location_option)
     if opened.key is None:
-        raise _lacks("private key", store.location_option)
+        raise _missing_content_error("private key", store.location_option)
     chain = certificate_chain(opened)
     if not chain:
-        raise _lacks("certificate", store.location_option)
+        raise _missing_content_error("certificate", store.location_option)
     return Identity(chain, opened.key, store.location_option)
 
 
 def _jks_identity(content: bytes, store: KeyStore) -> Identity:
     opened = open_jks(content, store.password, store.location_option)
     if not opened.keys:
-        raise _lacks("private key", store.location_option)
+        raise _missing_content_error("private key", store.location_option)
     entry = opened.keys[0]
     password = store.key_password or store.password
     return Identity(
@@ -167,7 +167,7 @@ def _inline_identity(store: KeyStore) -> Identity:
     key = pem_blocks(store.key.reveal(), store.key.option)
     certificates = [block for block in chain if block.is_certificate]
     if not certificates:
-        raise _lacks("certificate", store.certificate_chain.option)
+        raise _missing_content_error("certificate", store.certificate_chain.option)
     keys = [block for block in key if block.is_private_key]
     return _pem_identity(certificates + keys, store, store.key.option)
 
@@ -176,13 +176,13 @@ def _pem_identity(blocks: list[PemBlock], store: KeyStore, option: str) -> Ident
     chain = tuple(block.data for block in blocks if block.is_certificate)
     keys = [block for block in blocks if block.is_private_key]
     if not chain:
-        raise _lacks("certificate", option)
+        raise _missing_content_error("certificate", option)
     if not keys:
-        raise _lacks("private key", option)
+        raise _missing_content_error("private key", option)
     return Identity(chain, private_key(keys[0], store.key_password, option), option)
 
 
-def _lacks(content: str, option: str) -> ConfigError:
+def _missing_content_error(content: str, option: str) -> ConfigError:
     return ConfigError(
         f"option {option} contains no {content}",
         hint="A keystore must contain the client's certificate chain and its private key.",

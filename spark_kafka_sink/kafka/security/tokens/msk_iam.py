@@ -84,17 +84,17 @@ class MskIamSource:
     def _credentials(self) -> Credentials:
         session = boto3.Session(profile_name=self.login.profile)
         if self.login.role_arn is not None:
-            return self._assume(session, self.login.role_arn)
+            return self._assume_role(session, self.login.role_arn)
         credentials = session.get_credentials()
         if credentials is None:
             raise ValueError("none in the environment, the profile or the instance metadata")
         if self.login.debug_credentials:
-            identity = self._sts(session).get_caller_identity()
+            identity = self._sts_client(session).get_caller_identity()
             _LOG.info("AWS_MSK_IAM: signed as %s", identity.get("Arn"))
         return credentials
 
-    def _assume(self, session: boto3.Session, role_arn: str) -> Credentials:
-        response = self._sts(session).assume_role(
+    def _assume_role(self, session: boto3.Session, role_arn: str) -> Credentials:
+        response = self._sts_client(session).assume_role(
             RoleArn=role_arn, RoleSessionName=self.login.role_session_name or _ROLE_SESSION
         )
         if self.login.debug_credentials:
@@ -104,7 +104,7 @@ class MskIamSource:
             credentials["AccessKeyId"], credentials["SecretAccessKey"], credentials["SessionToken"]
         )
 
-    def _sts(self, session: boto3.Session) -> Any:
+    def _sts_client(self, session: boto3.Session) -> Any:
         region = self.login.sts_region or self.region
         return session.client("sts", region_name=region, config=_BOUNDED)
 

@@ -119,13 +119,13 @@ class TokenCache:
                 raise TimeoutError(
                     f"a different thread has not received a token within {self._wait_s:g} s"
                 )
-            if (kept := _usable(entry, self._clock.wall_ms())) is not None:
+            if (kept := _usable_token(entry, self._clock.wall_ms())) is not None:
                 return kept
             entry.fetching = True
         return self._fetch(entry, source, policy)
 
     def _is_settled(self, entry: _CachedToken) -> bool:
-        return not entry.fetching or _usable(entry, self._clock.wall_ms()) is not None
+        return not entry.fetching or _usable_token(entry, self._clock.wall_ms()) is not None
 
     def forget(self, token: Token) -> None:
         """Drop a token that a broker rejected."""
@@ -146,7 +146,7 @@ class TokenCache:
         try:
             token = source.fetch()
         except AuthenticationError as error:
-            return self._failed(entry, error)
+            return self._token_after_failure(entry, error)
         else:
             with self._changed:
                 now_ms = self._clock.wall_ms()
@@ -159,7 +159,7 @@ class TokenCache:
                 entry.fetching = False
                 self._changed.notify_all()
 
-    def _failed(self, entry: _CachedToken, error: AuthenticationError) -> Token:
+    def _token_after_failure(self, entry: _CachedToken, error: AuthenticationError) -> Token:
         """Return the previous token if it is still valid.
 
         Raises:
@@ -180,7 +180,7 @@ PROCESS_WIDE = TokenCache()
 """Shared by all connections of a worker process."""
 
 
-def _usable(entry: _CachedToken, now_ms: int) -> Token | None:
+def _usable_token(entry: _CachedToken, now_ms: int) -> Token | None:
     """Return the cached token, or None if a token must be fetched now.
 
     Raises:

@@ -68,9 +68,9 @@ class UnsecuredTokenSource(TokenSource):
         now_ms = self.clock.wall_ms()
         expires_ms = now_ms + self.login.lifetime_seconds * 1_000
         times = {"exp": expires_ms / 1_000, "iat": now_ms / 1_000}
-        claims = _encoded(times | dict(self.login.claims))
-        return Token(f"{_encoded({'alg': 'none'})}.{claims}.", expires_ms, now_ms)
+        claims = _base64_json(times | dict(self.login.claims))
+        return Token(f"{_base64_json({'alg': 'none'})}.{claims}.", expires_ms, now_ms)
 
 
-def _encoded(content: dict[str, object]) -> str:
+def _base64_json(content: dict[str, object]) -> str:
     return urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
