@@ -1,5 +1,7 @@
 """A Kafka client without a producer, from bytes on the wire to blocking requests.
 
+All clients have a `ProducerConfig`: the driver and readers connect with the settings of the write.
+
 In reading order:
 
 - `protocol`: frames, messages and API versions, without I/O
