@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node
     from spark_kafka_sink.kafka.client.network_client import Connect
     from spark_kafka_sink.kafka.protocol.versions import ApiKey
-    from spark_kafka_sink.kafka.security.credentials import CredentialsFingerprint
+    from spark_kafka_sink.kafka.security.credentials_fingerprint import CredentialsFingerprint
 
 
 MAX_IN_FLIGHT = 100

@@ -24,7 +24,7 @@ from spark_kafka_sink.kafka.client.metadata import Metadata
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.client.outages import no_backlog
 from spark_kafka_sink.kafka.client.size_limits import BatchSizeLimits, RequestSizeLimit
-from spark_kafka_sink.kafka.security.credentials import credentials_fingerprint
+from spark_kafka_sink.kafka.security.credentials_fingerprint import credentials_fingerprint
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig

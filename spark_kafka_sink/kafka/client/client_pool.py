@@ -11,7 +11,7 @@ import os
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from spark_kafka_sink.kafka.security.credentials import (
+from spark_kafka_sink.kafka.security.credentials_fingerprint import (
     CredentialsFingerprint,
     credentials_fingerprint,
 )

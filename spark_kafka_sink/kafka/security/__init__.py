@@ -5,8 +5,10 @@ bytes.
 
 In reading order:
 
-- `credentials`: resolve a login's references, read secrets, find files that Spark ships, and detect
-  replaced files
+- `shipped_files`: find the files that Spark ships to a host
+- `credentials`: resolve a login's references, and read secrets
+- `changing_files`: detect files that change, and wait while they are being replaced
+- `credentials_fingerprint`: detect replaced credentials
 - `tls`: the `ssl.SSLContext` of a client, and descriptions of TLS failures
 - `sasl`: the client side of each SASL mechanism
 - `tokens`: bearer tokens for OAUTHBEARER and AWS_MSK_IAM: sources, cache and refresh

@@ -11,7 +11,7 @@ from spark_kafka_sink.config.security.security_config import (
     JaasLogin,
     TokenLogin,
 )
-from spark_kafka_sink.kafka.security import credentials
+from spark_kafka_sink.kafka.security import changing_files, credentials
 from spark_kafka_sink.kafka.security.sasl.login_libraries import check_libraries
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class StreamSecurityCheck:
     def __init__(
         self,
         check: Callable[[SecurityConfig], None] = check_security,
-        settling: float = credentials.SETTLING_S,
+        settling: float = changing_files.SETTLING_S,
     ) -> None:
         self._check = check
         self._settling = settling
@@ -104,7 +104,7 @@ class StreamSecurityCheck:
         has_passed = security in self._passed
         self._passed.pop(security, None)
         try:
-            credentials.retry_while_files_change(
+            changing_files.retry_while_files_change(
                 _files_of(security),
                 lambda: self._check(security),
                 0.0 if has_passed else self._settling,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.kafka.security.credentials import (
+from spark_kafka_sink.kafka.security.changing_files import (
     SETTLING_S,
     FileStamps,
     file_stamps,

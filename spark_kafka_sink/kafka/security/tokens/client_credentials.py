@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.clock import Clock, SystemClock
-from spark_kafka_sink.kafka.security.credentials import (
+from spark_kafka_sink.kafka.security.credentials_fingerprint import (
     CredentialsFingerprint,
     credentials_fingerprint,
 )

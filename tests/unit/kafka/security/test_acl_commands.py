@@ -20,7 +20,7 @@ from spark_kafka_sink.config.security.security_config import (
 )
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.security.acl_commands import principal_of
-from spark_kafka_sink.kafka.security.credentials import credentials_fingerprint
+from spark_kafka_sink.kafka.security.credentials_fingerprint import credentials_fingerprint
 
 
 def secret(source: str) -> Secret:

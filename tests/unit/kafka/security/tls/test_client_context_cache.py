@@ -19,7 +19,7 @@ from spark_kafka_sink.config.security.security_config import (
     TlsConfig,
     TrustStore,
 )
-from spark_kafka_sink.kafka.security import credentials
+from spark_kafka_sink.kafka.security import changing_files
 from spark_kafka_sink.kafka.security.tls.cipher_suites import (
     TLS_1_3_SUITES,
     cipher_suites,
@@ -185,7 +185,7 @@ def test_temporarily_empty_store_is_read_after_it_is_written(tmp_path: Path) -> 
 def test_old_empty_store_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "live.pem"
     path.touch()
-    monkeypatch.setattr(credentials, "RECENT_CHANGE_S", 0.0)
+    monkeypatch.setattr(changing_files, "RECENT_CHANGE_S", 0.0)
     with pytest.raises(ConfigError):
         ContextCache(settling=3_600).context(trusting(path))
 
