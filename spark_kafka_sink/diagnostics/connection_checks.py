@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
-from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis, FailureKind
+from spark_kafka_sink.kafka.client.channel.diagnosis import Diagnosis, FailureKind
 from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 
 if TYPE_CHECKING:

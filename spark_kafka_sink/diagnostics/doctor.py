@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
     from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.kafka.client.channel.connection_failures import Diagnosis
+    from spark_kafka_sink.kafka.client.channel.diagnosis import Diagnosis
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 
 STEP_TIMEOUT_S: Final = 5.0

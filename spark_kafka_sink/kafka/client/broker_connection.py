@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.kafka.client.channel.connection_failures import CLOSED, Circumstances
+from spark_kafka_sink.kafka.client.channel.diagnosis import CLOSED, Circumstances
 from spark_kafka_sink.kafka.client.channel.transport import MAX_BUFFERS, ChannelState, Transport
 from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
 

@@ -17,12 +17,8 @@ from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
 from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, CallResult, Calls
 from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
-from spark_kafka_sink.kafka.client.channel.connection_failures import (
-    ConnectionFailures,
-    Diagnosis,
-    FailureKind,
-    diagnose,
-)
+from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures
+from spark_kafka_sink.kafka.client.channel.diagnosis import Diagnosis, FailureKind, diagnose
 from spark_kafka_sink.kafka.client.channel.transport import (
     OPENING,
     ChannelState,

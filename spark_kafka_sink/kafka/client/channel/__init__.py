@@ -9,5 +9,6 @@ In reading order:
 - `tls_transport`: TLS over another transport
 - `authenticator`: SASL authentication
 - `channel_builder`: creates transports and logins according to kafka.security.protocol
-- `connection_failures`: determines why a connection failed, and whether to retry
+- `diagnosis`: describes why a connection failed
+- `connection_failures`: collects the failures of all brokers, and decides when to give up
 """
