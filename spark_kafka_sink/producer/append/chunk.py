@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BlockedTargets:
-    """The partitions, by topic, that do not accept rows of one chunk.
-
-    - `breaker_open`: the circuit breaker of the partition or of its leader is open. UNASSIGNED is
-      included if all partitions that have a leader are included.
-    - `over_quota`: the partition or its leader has used up its buffer quota.
-    """
+    """The partitions, by topic, that do not accept rows of one chunk."""
 
     breaker_open: Mapping[str, Collection[int]]
+    """The circuit breaker of the partition or of its leader is open. UNASSIGNED is included if all
+    partitions that have a leader are included.
+    """
     over_quota: Mapping[str, Collection[int]]
+    """The partition or its leader has used up its buffer quota."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,24 +41,22 @@ _SLOW = 0.1
 
 @dataclass(slots=True)
 class DrainResult:
-    """The next request to each broker, and other findings of the drainer.
-
-    - `room`: bytes that can be added to each broker's request; 0 if it cannot be sent now.
-    - `unready`: brokers that batches wait for, but that are not connected.
-    - `has_more`: more batches may be sent in later requests.
-    - `needs_metadata`: a partition has no leader.
-    - `to_renumber`: partitions that need new sequences before more batches are sent.
-    - `new_partitions`: partitions that must be added to the transaction first.
-    """
+    """The next request to each broker, and other findings of the drainer."""
 
     room: dict[int, int]
+    """Bytes that can be added to each broker's request; 0 if it cannot be sent now."""
     now: float
     unready: Collection[int] = ()
+    """Brokers that batches wait for, but that are not connected."""
     requests: dict[int, list[DrainedBatch]] = field(default_factory=dict)
     has_more: bool = False
+    """More batches may be sent in later requests."""
     needs_metadata: bool = False
+    """A partition has no leader."""
     to_renumber: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    """Partitions that need new sequences before more batches are sent."""
     new_partitions: list[TopicPartition] = field(default_factory=list)
+    """Partitions that must be added to the transaction first."""
     _taken: set[TopicPartition] = field(default_factory=set)
 
     def fits(self, topic_partition: TopicPartition, leader: int, size: int = 0) -> bool:

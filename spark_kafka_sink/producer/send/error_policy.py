@@ -51,32 +51,30 @@ class BatchAction(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectionFacts:
-    """The facts that determine the next step, besides the error code.
-
-    - `is_idempotent`: the producer is idempotent.
-    - `is_head`: no earlier batch of the partition is incomplete or has left a gap.
-    - `records`: number of records in the batch.
-    - `is_possibly_persisted`: an earlier attempt got no conclusive response, so the log may contain
-      the batch, which may be retried only with its original sequences: the broker detects a
-      duplicate.
-    - `is_expired`: delivery.timeout.ms has passed.
-    - `has_attempts_left`: `retries` is not used up.
-    - `is_gapless`: enable.gapless.guarantee is true, which stops the producer after a permanently
-      failed batch unless the batch expired.
-    - `is_transactional`: the records are part of a transaction, so the epoch cannot be bumped.
-    - `has_client_bumped_epoch`: the producer has incremented the batch's epoch without
-      InitProducerId.
-    """
+    """The facts that determine the next step, besides the error code."""
 
     is_idempotent: bool
+    """The producer is idempotent."""
     is_head: bool
+    """No earlier batch of the partition is incomplete or has left a gap."""
     records: int
+    """Number of records in the batch."""
     is_possibly_persisted: bool
+    """An earlier attempt got no conclusive response, so the log may contain the batch, which may be
+    retried only with its original sequences: the broker detects a duplicate.
+    """
     is_expired: bool
+    """delivery.timeout.ms has passed."""
     has_attempts_left: bool
+    """`retries` is not used up."""
     is_gapless: bool = False
+    """enable.gapless.guarantee is true, which stops the producer after a permanently failed batch
+    unless the batch expired.
+    """
     is_transactional: bool = False
+    """The records are part of a transaction, so the epoch cannot be bumped."""
     has_client_bumped_epoch: bool = False
+    """The producer has incremented the batch's epoch without InitProducerId."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,18 +63,16 @@ class NextSequence(NamedTuple):
 
 
 class Renumbering(NamedTuple):
-    """The result of `PartitionState.renumber`.
-
-    - `unsafe_batches`: batches that may be in the log and therefore cannot get new sequences.
-    - `sequence`: the sequence at which the partition continues in its epoch; None if it restarts in
-      a new epoch, or cannot continue.
-    - `is_past_gap`: the log may contain batches sent after the gap, so the partition cannot
-      continue.
-    """
+    """The result of `PartitionState.renumber`."""
 
     unsafe_batches: list[ProducerBatch]
+    """Batches that may be in the log and therefore cannot get new sequences."""
     sequence: int | None = None
+    """The sequence at which the partition continues in its epoch; None if it restarts in a new
+    epoch, or cannot continue.
+    """
     is_past_gap: bool = False
+    """The log may contain batches sent after the gap, so the partition cannot continue."""
 
 
 class PartitionState:
