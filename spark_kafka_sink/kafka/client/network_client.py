@@ -18,7 +18,12 @@ from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
 from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, CallResult, Calls
 from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
 from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures
-from spark_kafka_sink.kafka.client.channel.diagnosis import Diagnosis, FailureKind, diagnose
+from spark_kafka_sink.kafka.client.channel.diagnosis import (
+    Diagnosis,
+    FailureKind,
+    connect_timeout,
+    diagnose,
+)
 from spark_kafka_sink.kafka.client.channel.transport import (
     OPENING,
     ChannelState,
@@ -43,25 +48,6 @@ if TYPE_CHECKING:
     Connect = Callable[[Address, int, int], Transport]
     """Function that starts to connect, given an address and the buffer sizes in bytes."""
 
-_TIMEOUT_MESSAGES = {
-    ChannelState.LOADING_STORES: "timeout while reading the truststore or the keystore: does the "
-    "file system respond (kafka.ssl.truststore.location, kafka.ssl.keystore.location)?",
-    ChannelState.RESOLVING: "timeout while resolving the host name",
-    ChannelState.CONNECTING: "timeout while connecting",
-    ChannelState.TLS_HANDSHAKE: "timeout during the TLS handshake: is there a TLS listener on this "
-    "port (kafka.security.protocol)?",
-    ChannelState.NEGOTIATING: "timeout while waiting for the response to ApiVersions",
-    ChannelState.SASL_HANDSHAKE: "timeout while getting a token or ticket, or waiting for the "
-    "response to SaslHandshake",
-    ChannelState.AUTHENTICATING: "timeout during the SASL login",
-    ChannelState.DRAINING: "timeout before the login was renewed: earlier requests were not "
-    "completed",
-}
-"""Timeout messages by state.
-
-The timeout is socket.connection.setup.timeout.ms. In the state DRAINING, request.timeout.ms is
-added.
-"""
 MAX_LOGIN_THREADS = 64
 """Maximum number of threads that run login steps and read TLS stores."""
 
@@ -399,7 +385,7 @@ class NetworkClient:
         for broker in list(self._brokers.values()):
             oldest = broker.response_awaited_since()
             if broker.connect_by and now >= broker.connect_by:
-                self._fail(broker, TimeoutError(_TIMEOUT_MESSAGES[broker.connection.state]), now)
+                self._fail(broker, connect_timeout(broker.connection.state), now)
             elif oldest is not None and now >= oldest + timeout:
                 self.metrics.on_timed_out(broker)
                 self._fail(broker, TimeoutError("no response within request.timeout.ms"), now)

@@ -26,6 +26,25 @@ _WITH_SASL = {
     SecurityProtocol.PLAINTEXT: SecurityProtocol.SASL_PLAINTEXT,
     SecurityProtocol.SSL: SecurityProtocol.SASL_SSL,
 }
+_TIMEOUT_MESSAGES = {
+    ChannelState.LOADING_STORES: "timeout while reading the truststore or the keystore: does the "
+    "file system respond (kafka.ssl.truststore.location, kafka.ssl.keystore.location)?",
+    ChannelState.RESOLVING: "timeout while resolving the host name",
+    ChannelState.CONNECTING: "timeout while connecting",
+    ChannelState.TLS_HANDSHAKE: "timeout during the TLS handshake: is there a TLS listener on this "
+    "port (kafka.security.protocol)?",
+    ChannelState.NEGOTIATING: "timeout while waiting for the response to ApiVersions",
+    ChannelState.SASL_HANDSHAKE: "timeout while getting a token or ticket, or waiting for the "
+    "response to SaslHandshake",
+    ChannelState.AUTHENTICATING: "timeout during the SASL login",
+    ChannelState.DRAINING: "timeout before the login was renewed: earlier requests were not "
+    "completed",
+}
+"""Timeout messages by state.
+
+The timeout is socket.connection.setup.timeout.ms. In the state DRAINING, request.timeout.ms is
+added.
+"""
 
 
 class FailureKind(Enum):
@@ -79,6 +98,11 @@ def diagnose(error: Exception, circumstances: Circumstances) -> Diagnosis:
         state=circumstances.state,
         is_unanswered=_is_unanswered(error),
     )
+
+
+def connect_timeout(state: ChannelState) -> TimeoutError:
+    """Return the error for a connection attempt that took too long in this state."""
+    return TimeoutError(_TIMEOUT_MESSAGES[state])
 
 
 def _is_unanswered(error: Exception) -> bool:
