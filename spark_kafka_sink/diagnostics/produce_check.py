@@ -22,7 +22,7 @@ from spark_kafka_sink.diagnostics.topic_checks import denied
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
 from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
 from spark_kafka_sink.kafka.client.client import Client
-from spark_kafka_sink.kafka.logs.appender import ProduceHandler
+from spark_kafka_sink.kafka.logs.append_handlers import ProduceHandler
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition

@@ -8,7 +8,7 @@ import pyarrow as pa
 from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_handlers import InitProducerIdHandler
-from spark_kafka_sink.kafka.logs.appender import AddPartitionsHandler, ProduceHandler
+from spark_kafka_sink.kafka.logs.append_handlers import AddPartitionsHandler, ProduceHandler
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from spark_kafka_sink.kafka.records.columns import Columns

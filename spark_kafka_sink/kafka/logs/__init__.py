@@ -7,5 +7,6 @@ In reading order:
 - `fetch`: fetches from the leader of a partition
 - `log_reader`: reads the committed records of one partition
 - `topic_reader`: reads the records of topics between offsets, as a consumer without a group
+- `append_handlers`: the requests that append records, and their results
 - `appender`: appends records to one partition in a transaction
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,24 +19,20 @@ from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.admin.api_driver import (
     KeyResult,
-    LeaderHandler,
     V,
-    only_item,
     request_one,
 )
-from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
-from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, LeaderLookup, Lookup
+from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S
 from spark_kafka_sink.kafka.admin.transaction_handlers import EndTxnHandler
-from spark_kafka_sink.kafka.protocol import error_codes, produce
+from spark_kafka_sink.kafka.logs.append_handlers import (
+    NEW_TOPIC_RETRY_S,
+    AddPartitionsHandler,
+    ProduceHandler,
+)
+from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.kafka.protocol.transactions import (
-    TransactionalProducer,
-    add_partitions_values,
-    read_partition_errors,
-)
-from spark_kafka_sink.kafka.protocol.versions import PRODUCE_WITH_TOPIC_IDS, ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader, next_sequence
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
@@ -46,9 +42,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-    from spark_kafka_sink.kafka.protocol.messages import FieldValues
+    from spark_kafka_sink.kafka.protocol.transactions import (
+        TransactionalProducer,
+    )
 
     KeyValue = tuple[bytes, bytes | None]
     """A key and its value, which is None for a tombstone."""
@@ -58,104 +56,13 @@ BATCH_BYTES: Final = 512 * 1024
 
 This is half of the default value of max.message.bytes.
 """
-_ACKS_ALL: Final = -1
 _TRANSACTION_TIMEOUT_MS: Final = 60_000
 _ABORT_TIMEOUT_S: Final = 5.0
 """Seconds of trying to abort; afterwards, the next InitProducerId aborts the transaction."""
-_UNKNOWN_TOPIC_RETRY_S: Final = 30.0
-"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
 _FENCED = error_codes.FENCED | {ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_txn_state}
 """Codes that mean that the producer was fenced, or that its transaction was aborted by the next
 InitProducerId or after transaction.timeout.ms.
 """
-
-
-class AddPartitionsHandler(CoordinatorHandler[None]):
-    """Adds one partition to a V1 transaction; the key is the transactional id."""
-
-    api = ApiKey.ADD_PARTITIONS_TO_TXN
-    # The topic may be new.
-    retriable_codes = CoordinatorHandler.retriable_codes | {ErrorCode.unknown_topic_or_partition}
-
-    def __init__(self, producer: TransactionalProducer, topic_partition: TopicPartition) -> None:
-        self._producer = producer
-        self._topic_partition = topic_partition
-
-    def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
-        """See `ApiHandler`."""
-        return add_partitions_values(self._producer, [self._topic_partition])
-
-    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
-        """See `ApiHandler`."""
-        return KeyResult(
-            code=only_item([*read_partition_errors(outcome.response).values()], outcome)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class ProduceHandler(LeaderHandler[int]):
-    """Appends a batch to a partition; the result is the first offset of the batch.
-
-    In a transaction, retries are safe: the leader detects duplicates by producer id, epoch and
-    sequence numbers.
-
-    Args:
-        client: the client whose metadata is used.
-        batch: the record batch.
-        producer: the producer, for a batch in a transaction, or None.
-        acks: the acks value of the request; -1 for all.
-        unknown_topic_retry_s: seconds for which an unknown topic is looked up again.
-    """
-
-    client: BlockingClient
-    batch: Sequence[Buffer]
-    producer: TransactionalProducer | None = None
-    acks: int = _ACKS_ALL
-    unknown_topic_retry_s: float = _UNKNOWN_TOPIC_RETRY_S
-    api = ApiKey.PRODUCE
-    retriable_codes = LeaderHandler.retriable_codes | error_codes.COORDINATOR_ERRORS
-
-    def lookup(self, client: BlockingClient) -> Lookup[TopicPartition]:
-        """See `ApiHandler`."""
-        return LeaderLookup(client, self.unknown_topic_retry_s)
-
-    def max_version(self, keys: Sequence[TopicPartition]) -> int | None:
-        """See `ApiHandler`."""
-        max_version = (
-            None if self.producer is None else self.producer.version.max_version(ApiKey.PRODUCE)
-        )
-        has_id = self._topic_metadata(keys[0]).topic_id is not None
-        return max_version if max_version is not None or has_id else PRODUCE_WITH_TOPIC_IDS - 1
-
-    def values(self, keys: Sequence[TopicPartition], version: int) -> FieldValues:
-        """See `ApiHandler`. Not used, because `body` encodes without copying the batch."""
-        raise NotImplementedError
-
-    def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
-        """See `ApiHandler`."""
-        size = sum(memoryview(part).nbytes for part in self.batch)
-        data = produce.PartitionData(keys[0].partition, self.batch, size)
-        topic = self._topic_metadata(keys[0])
-        return produce.produce_body(
-            version,
-            [produce.TopicData(topic.name, topic.topic_id, [data])],
-            transactional_id=self.producer.transactional_id if self.producer else None,
-            acks=self.acks,
-            timeout_ms=self.client.config.request_timeout_ms,
-        )
-
-    def result(self, key: TopicPartition, outcome: RequestOutcome) -> KeyResult[int]:  # noqa: ARG002
-        """See `ApiHandler`."""
-        topic = only_item(outcome.response.responses, outcome)
-        partition = only_item(topic.partition_responses, outcome)
-        return KeyResult(
-            code=int(partition.error_code),
-            value=int(partition.base_offset),
-            message=getattr(partition, "error_message", None),
-        )
-
-    def _topic_metadata(self, topic_partition: TopicPartition) -> Any:
-        return self.client.cluster.topics[topic_partition.topic]
 
 
 class UnclearFenceError(FencedError):
@@ -251,7 +158,7 @@ class TransactionalAppender:
         batch = _encode_batch(owner, sequence, records, client.wall_ms())
         # An unknown topic to which this appender has already appended was deleted.
         is_new = all(topic_partition != other for _, _, other in self._sequences)
-        retry_s = _UNKNOWN_TOPIC_RETRY_S if is_new else MAX_WAIT_S
+        retry_s = NEW_TOPIC_RETRY_S if is_new else MAX_WAIT_S
         handler = ProduceHandler(client, batch, owner, unknown_topic_retry_s=retry_s)
         action = f"Produce to {topic_partition.topic}-{topic_partition.partition}"
         result = request_one(client, handler, topic_partition, deadline, action)
