@@ -23,7 +23,7 @@ from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 from tools.torture.harness import Result
 from tools.torture.producer.plan import PATIENT_MS, ClusterFault, Partitioning, Plan
-from tools.torture.proxy import DUPLICATE_SEQUENCE, Fault
+from tools.torture.proxy_faults import DUPLICATE_SEQUENCE, Fault
 
 _ATTEMPTS = 4
 

@@ -6,8 +6,8 @@ commit log. In reading order:
 
 - `model_state`: the state of the model, the transactions at their coordinators, and equivalent
   states
-- `scenario`: start states and faults of the searches, the searches of `make test`, the product's
-  decision functions, and a driver's turn in a world
+- `scenario`: start states and faults of the searches, and the searches of `make test`
+- `turn`: a driver's turn in a world, with the product's decision functions
 - `steps`: the steps of drivers and tasks, and the faults
 - `search`: the invariants, the search, descriptions of counterexamples, and planted bugs
 """

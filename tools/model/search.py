@@ -23,19 +23,9 @@ from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision
 from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tools.model.model_state import Pc, State, Status, Transaction, Version, World, describe_log
-from tools.model.scenario import (
-    INTERRUPTED,
-    ONE,
-    QUERIES,
-    RESETTING,
-    TASKS,
-    Context,
-    Goal,
-    Rules,
-    Runner,
-    Scenario,
-)
+from tools.model.scenario import INTERRUPTED, ONE, QUERIES, RESETTING, TASKS, Goal, Runner, Scenario
 from tools.model.steps import successors
+from tools.model.turn import Context, Rules
 
 _ALIVE = frozenset({Status.OPEN, Status.COMMITTED, Status.TIMED_OUT})
 CommitStep = RollForward[Transaction] | Decide[Transaction] | AlreadyDone | RejectBatch

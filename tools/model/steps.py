@@ -31,7 +31,8 @@ from tools.model.model_state import (
     World,
     normalised,
 )
-from tools.model.scenario import TASKS, Context, Turn
+from tools.model.scenario import TASKS
+from tools.model.turn import Context, Turn
 
 Successors = list[tuple[str, Turn]]
 """List of (description of a step, turn after the step)."""

@@ -15,7 +15,7 @@ from tests.integration.support.producer_writes import rows, write_task
 from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent
 from tools.torture.cluster import ProxiedKafka
-from tools.torture.proxy import Fault, Schedule
+from tools.torture.proxy_faults import Fault, Schedule
 
 NOT_ENOUGH_REPLICAS = 19
 TIMEOUT_S = 60

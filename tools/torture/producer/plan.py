@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from tools.torture.cluster import Brokers
-from tools.torture.proxy import DELAYS, LOSSES, Fault
+from tools.torture.proxy_faults import DELAYS, LOSSES, Fault
 
 _MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
     ((), 2),

@@ -22,7 +22,7 @@ from tools.torture.harness import Result, Scenarios, new_seeds
 from tools.torture.producer.check import violations
 from tools.torture.producer.plan import ClusterFault, Plan, draw
 from tools.torture.producer.writer import Writer, close_sessions
-from tools.torture.proxy import Schedule
+from tools.torture.proxy_faults import Schedule
 
 _CONTEXTS = "broker,metadata,queue,msg,protocol,eos"
 _WAIT_S = 20
