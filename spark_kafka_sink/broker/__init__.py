@@ -30,5 +30,7 @@ In reading order:
 - `purgatory`: delayed requests, which wait for a change or a deadline
 - `state_lock`: the lock on the cluster's state, used if a separate thread handles requests
 - `topic_config`: topic configs, and the broker configs that provide their defaults
+- `log_levels`: the levels of the broker's loggers
+- `jumping_clock`: the clock, whose wall time tests can change
 - `kafka_releases`: the API versions that each release of Kafka supports
 """

@@ -8,9 +8,10 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from spark_kafka_sink.broker.broker_config import BrokerConfig, address_text
-from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock
+from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.nodes import BrokerNode
 from spark_kafka_sink.broker.fault_injector import FaultInjector
+from spark_kafka_sink.broker.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.net.event_loop import EventLoop, for_other_threads
 from spark_kafka_sink.broker.net.request_thread import RequestThread
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen

@@ -17,7 +17,6 @@ from spark_kafka_sink.broker.cluster.topics import Topics, TopicSpec
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
-from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
@@ -25,27 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from spark_kafka_sink.broker.broker_config import BrokerConfig
+    from spark_kafka_sink.broker.jumping_clock import JumpingClock
     from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.security.denials import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 
 _LOG = logging.getLogger(__name__)
 _INVALID_TOPIC_HINT = "Correct its name, number of partitions or configs."
-
-
-class JumpingClock(SystemClock):
-    """A clock whose wall time tests can change; its monotonic time is not affected."""
-
-    def __init__(self) -> None:
-        self._offset_ms = 0
-
-    def wall_ms(self) -> int:
-        """See `Clock`."""
-        return super().wall_ms() + self._offset_ms
-
-    def jump(self, milliseconds: int) -> None:
-        """Move the wall time by `milliseconds`, which may be negative."""
-        self._offset_ms += milliseconds
 
 
 class Cluster:

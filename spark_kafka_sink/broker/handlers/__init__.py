@@ -23,5 +23,6 @@ In reading order:
   DescribeGroups, ListGroups, DeleteGroups, OffsetCommit, OffsetFetch and OffsetDelete
 - `transactions`: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn,
   WriteTxnMarkers, DescribeTransactions, ListTransactions and DescribeProducers
-- `configs`: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConfigResources
+- `configs`: DescribeConfigs and ListConfigResources
+- `config_changes`: AlterConfigs and IncrementalAlterConfigs
 """

@@ -22,6 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.handlers import (
+    config_changes,
     configs,
     consumer_groups,
     fetch,
@@ -170,14 +171,14 @@ _SERVED = [
     _serve_each_partition(ApiKey.DELETE_RECORDS, 0, 2, topics.delete_records),
     _serve(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, metadata.describe_log_dirs),
     _serve(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, metadata.describe_topic_partitions),
-    _serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, configs.incremental_alter_configs),
+    _serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, config_changes.incremental_alter_configs),
     _serve_each_partition(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, fetch.epoch_end),
     _serve(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, topics.alter_partition_reassignments),
     _serve(ApiKey.ELECT_LEADERS, 0, 2, topics.elect_leaders),
     _serve(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, topics.list_partition_reassignments),
     _serve(ApiKey.OFFSET_DELETE, 0, 0, consumer_groups.offset_delete),
     _serve(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, consumer_groups.consumer_group_heartbeat),
-    _serve(ApiKey.ALTER_CONFIGS, 0, 2, configs.alter_configs),
+    _serve(ApiKey.ALTER_CONFIGS, 0, 2, config_changes.alter_configs),
     _serve(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, configs.list_config_resources),
 ]
 

@@ -10,7 +10,6 @@ from unittest.mock import Mock
 import pytest
 
 from spark_kafka_sink.broker.broker_config import BrokerConfig
-from spark_kafka_sink.broker.cluster.cluster import JumpingClock
 from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
 from spark_kafka_sink.broker.cluster.topics import Topics, TopicSpec
@@ -24,6 +23,7 @@ from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
 )
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
 from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
+from spark_kafka_sink.broker.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.journal import TOPIC, Journal

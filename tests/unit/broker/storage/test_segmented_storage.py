@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.cluster.cluster import Cluster, JumpingClock
+from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
+from spark_kafka_sink.broker.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.partition.log_validator import AppendOptions
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog

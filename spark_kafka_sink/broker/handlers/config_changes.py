@@ -1,0 +1,261 @@
+"""AlterConfigs and IncrementalAlterConfigs.
+
+AlterConfigs 0-2 and IncrementalAlterConfigs 0-1 (KIP-339) change configs of topics, brokers
+(KIP-226) and groups; IncrementalAlterConfigs also changes the levels of the broker's loggers
+(KIP-412). Changes take effect immediately. The configs with which the broker was started cannot be
+changed, except for those that provide defaults for topics. AlterConfigs replaces all configs of a
+resource; configs that are not in the request are reset. IncrementalAlterConfigs sets, deletes,
+appends to and subtracts from individual configs.
+
+Values are validated as in Kafka's ConfigAdminManager and ControllerConfigurationValidator.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from spark_kafka_sink.broker import log_levels, topic_config
+from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
+from spark_kafka_sink.broker.cluster.response_error import ResponseError
+from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS
+from spark_kafka_sink.broker.handlers.configs import check_node, invalid_request, start_configs
+from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigType
+from spark_kafka_sink.common.text import is_topic_name
+from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
+    from spark_kafka_sink.kafka.protocol.messages import FieldValues
+
+
+class AlterConfigOp(IntEnum):
+    """Operations on a config. The values are the codes used in requests."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigurableResource:
+    """A resource that has configs.
+
+    Args:
+        own: the configs that are set for the resource.
+        keys: the definitions of the known configs.
+        default: returns the value of a config that is not set for the resource.
+        check: raises ResponseError if a value is invalid.
+        apply: replaces the configs that are set for the resource.
+        unknown_operation: Kafka's error code for an unknown operation on this resource.
+    """
+
+    own: Mapping[str, str]
+    keys: Mapping[str, ConfigKey]
+    default: Callable[[str], str]
+    check: Callable[[Mapping[str, str]], None]
+    apply: Callable[[Mapping[str, str]], None]
+    unknown_operation: ErrorCode = ErrorCode.unknown_server_error
+
+
+def alter_configs(context: RequestContext) -> HandlerResult:
+    """Handle the AlterConfigs API."""
+    return _alter_each_resource(context, _replace_configs)
+
+
+def incremental_alter_configs(context: RequestContext) -> HandlerResult:
+    """Handle the IncrementalAlterConfigs API."""
+    return _alter_each_resource(context, _change_configs)
+
+
+def _alter_each_resource(
+    context: RequestContext, change: Callable[[RequestContext, Any], None]
+) -> HandlerResult:
+    """Change each resource. A duplicate resource or config in the request is an error."""
+    items = context.request.resources
+    counts = Counter((item.resource_type, item.resource_name) for item in items)
+
+    def alter(item: Any) -> FieldValues:
+        if counts[item.resource_type, item.resource_name] > 1:
+            raise invalid_request("Each resource must appear at most once.")
+        change(context, item)
+        return {}
+
+    return context.handle_each_item(alter)
+
+
+def _find_for_change(context: RequestContext, item: Any) -> ConfigurableResource:
+    resource = _find_resource(context, item.resource_type, item.resource_name)
+    if len({config.name for config in item.configs}) < len(item.configs):
+        raise invalid_request("Error due to duplicate config keys")
+    return resource
+
+
+def _replace_configs(context: RequestContext, item: Any) -> None:
+    resource = _find_for_change(context, item)
+    own = {config.name: config.value for config in item.configs}
+    for name, value in own.items():
+        if value is None:
+            raise invalid_request(f"Null value not supported for : {name}")
+    resource.check(own)
+    if not context.request.validate_only:
+        resource.apply(own)
+
+
+def _change_configs(context: RequestContext, item: Any) -> None:
+    if item.resource_type == ConfigResourceType.BROKER_LOGGER:
+        _change_log_levels(context, item)
+        return
+    resource = _find_for_change(context, item)
+    own = dict(resource.own)
+    for change in item.configs:
+        _change_config(own, resource, change)
+    names = [change.name for change in item.configs]
+    resource.check({name: own[name] for name in names if name in own})
+    if not context.request.validate_only:
+        resource.apply(own)
+
+
+def _change_config(own: dict[str, str], resource: ConfigurableResource, change: Any) -> None:
+    if change.config_operation not in set(AlterConfigOp):
+        has_message = resource.unknown_operation is ErrorCode.invalid_request
+        text = f"Unknown operation {change.config_operation}." if has_message else ""
+        raise ResponseError(resource.unknown_operation, text)
+    if change.config_operation == AlterConfigOp.DELETE:
+        own.pop(change.name, None)
+        return
+    if change.value is None:
+        raise invalid_request(f"Null value not supported for {change.name}")
+    if change.config_operation == AlterConfigOp.SET:
+        own[change.name] = change.value
+        return
+    key = resource.keys.get(change.name)
+    if key is None or key.type is not ConfigType.LIST:
+        raise ResponseError(
+            ErrorCode.invalid_config, f"{change.name} is not a list and can only be set or deleted."
+        )
+    current = own.get(change.name, resource.default(change.name))
+    present = [value for value in current.split(",") if value]
+    changed = change.value.split(",")
+    if change.config_operation == AlterConfigOp.APPEND:
+        kept = present + [value for value in changed if value not in present]
+    else:
+        kept = [value for value in present if value not in changed]
+    own[change.name] = ",".join(kept)
+
+
+def _change_log_levels(context: RequestContext, item: Any) -> None:
+    check_node(context, item.resource_name)
+    for change in item.configs:
+        if change.config_operation not in {AlterConfigOp.SET, AlterConfigOp.DELETE}:
+            raise invalid_request("Log levels can only be set or deleted.")
+        if change.name not in log_levels.effective_levels():
+            raise ResponseError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
+        if change.config_operation == AlterConfigOp.SET and change.value not in log_levels.LEVELS:
+            raise ResponseError(
+                ErrorCode.invalid_config,
+                f"Log level {change.value} must be one of {list(log_levels.LEVELS)}.",
+            )
+    for change in () if context.request.validate_only else item.configs:
+        is_deleted = change.config_operation == AlterConfigOp.DELETE
+        level = logging.NOTSET if is_deleted else log_levels.LEVELS[change.value]
+        logging.getLogger(change.name).setLevel(level)
+
+
+def _find_resource(context: RequestContext, kind: int, name: str) -> ConfigurableResource:
+    """Return a resource whose configs can be changed.
+
+    Raises:
+        ResponseError: the resource does not exist, or its type has no configs that can be changed.
+    """
+    if kind == ConfigResourceType.TOPIC:
+        return _topic_resource(context, name)
+    if kind == ConfigResourceType.BROKER:
+        return _broker_resource(context, name)
+    if kind == ConfigResourceType.GROUP:
+        return _group_resource(context, name)
+    raise invalid_request(f"Unknown resource type {kind}")
+
+
+def _topic_resource(context: RequestContext, name: str) -> ConfigurableResource:
+    topics = context.cluster.topics
+    topic = topics.named(name)
+    if not is_topic_name(name):
+        raise ResponseError(ErrorCode.invalid_topic_exception, f"Topic name is invalid: '{name}'")
+    config = topic.config if topic else topic_config.TopicConfig()
+
+    def check(values: Mapping[str, str]) -> None:
+        if problem := topic_config.problem_with(values):
+            raise ResponseError(ErrorCode.invalid_config, problem)
+        if topic is None:
+            raise ResponseError(
+                ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
+            )
+
+    def apply(own: Mapping[str, str]) -> None:
+        if topic is not None:
+            topics.configure(topic, own)
+
+    return ConfigurableResource(
+        own=config.own,
+        keys=topic_config.TOPIC_KEYS,
+        default=config.default,
+        check=check,
+        apply=apply,
+    )
+
+
+def _broker_resource(context: RequestContext, name: str) -> ConfigurableResource:
+    if name != ALL_BROKERS:
+        check_node(context, name)
+    dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
+    own = dynamic.of(BROKER, name)
+    started = {config.name for config in start_configs(context)}
+    fixed = started - topic_config.BROKER_KEYS.keys()
+
+    def check(values: Mapping[str, str]) -> None:
+        if names := sorted(fixed & values.keys()):
+            raise invalid_request(f"Cannot update these configs dynamically: {', '.join(names)}")
+        for config, value in values.items():
+            known = topic_config.BROKER_KEYS.get(config)
+            if known is not None and not known.allowed(value):
+                raise invalid_request(f"Invalid value {value} for configuration {config}")
+
+    def apply(values: Mapping[str, str]) -> None:
+        dynamic.set(BROKER, name, values)
+        topics.set_broker_layers(dynamic.layers())
+
+    return ConfigurableResource(
+        own=own,
+        keys=topic_config.BROKER_KEYS,
+        default=lambda name: topic_config.BROKER_KEYS[name].default,
+        check=check,
+        apply=apply,
+        unknown_operation=ErrorCode.invalid_request,
+    )
+
+
+def _group_resource(context: RequestContext, name: str) -> ConfigurableResource:
+    if not name:
+        raise invalid_request("Default group resources are not allowed.")
+    dynamic = context.cluster.dynamic_configs
+    own = dynamic.of(GROUP, name)
+
+    def check(values: Mapping[str, str]) -> None:
+        if problem := topic_config.problem_with(values, GROUP_KEYS, "group"):
+            raise ResponseError(ErrorCode.invalid_config, problem)
+
+    return ConfigurableResource(
+        own=own,
+        keys=GROUP_KEYS,
+        default=lambda name: GROUP_KEYS[name].default,
+        check=check,
+        apply=lambda values: dynamic.set(GROUP, name, values),
+    )

@@ -1,0 +1,33 @@
+"""The levels of the broker's loggers, by Kafka's names (KIP-412)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+LEVELS: Final = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.DEBUG,
+}
+"""Python's levels by Kafka's names of log levels."""
+_LEVEL_NAMES: Final = {number: name for name, number in reversed(LEVELS.items())} | {
+    logging.DEBUG: "DEBUG"
+}
+_ROOT: Final = "spark_kafka_sink.broker"
+"""The logger above all loggers of the broker."""
+
+
+def effective_levels() -> dict[str, str]:
+    """Return the effective level of every logger of the broker, by name."""
+    known = logging.root.manager.loggerDict
+    own = {_ROOT, *(name for name in known if name.startswith(f"{_ROOT}."))}
+    return {name: _level_name(logging.getLogger(name).getEffectiveLevel()) for name in sorted(own)}
+
+
+def _level_name(number: int) -> str:
+    below = [known for known in _LEVEL_NAMES if known <= number]
+    return _LEVEL_NAMES[max(below, default=logging.DEBUG)]
