@@ -1,4 +1,4 @@
-"""Text for users: sizes and counts, shortened lists and external texts, valid topic names."""
+"""Text for users: sizes, counts, shortened lists, types and external texts, valid topic names."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ KB: Final = 1_000
 MB: Final = 1_000_000
 _MAX_EXTERNAL_CHARS = 200
 """Maximum length of an external text in an error, in characters."""
+_MAX_TYPE_CHARS = 100
+"""Maximum length of a type in an error, in characters."""
 TOPIC_NAMES = "Use 1 to 249 ASCII letters, digits, dots, underscores and hyphens."
 """The rules for topic names, as a hint for users."""
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
@@ -50,6 +52,11 @@ def quoted(text: str) -> str:
     """Return the start of an external text on one line, without control characters."""
     shown = text[:_MAX_EXTERNAL_CHARS] + "…" if len(text) > _MAX_EXTERNAL_CHARS else text
     return "".join(char if char.isprintable() else "�" for char in shown)
+
+
+def shortened_type(name: str) -> str:
+    """Return the name of a type, or only its start if it is a large struct."""
+    return name if len(name) <= _MAX_TYPE_CHARS else f"{name[:_MAX_TYPE_CHARS]}..."
 
 
 def is_topic_name(name: str) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import types
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.common.text import listed
+from spark_kafka_sink.common.text import listed, shortened_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,8 +51,7 @@ _MISSING: Final = {
 """Start of the error message and hint for a required column that is missing."""
 _LOG = logging.getLogger(__name__)
 _MAX_LISTED_NAMES = 10
-_TYPE_LENGTH = 100
-"""Maximum number of columns, and maximum length of a type, in an error message."""
+"""Maximum number of columns in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +140,7 @@ def _reject_month_intervals(schema: types.StructType) -> None:
     """Reject columns that PyArrow cannot read: the tasks fail, even if they are not written."""
     for field in schema.fields:
         if _has_month_interval(field.dataType):
-            type_name = _shorten_type(field.dataType.simpleString())
+            type_name = shortened_type(field.dataType.simpleString())
             raise ColumnError(
                 f"column `{field.name}` has type {type_name}, which PyArrow cannot read",
                 hint=f"Drop it, or cast it to STRING: .drop('{field.name}').",
@@ -218,7 +217,7 @@ def _index_of(schema: types.StructType, name: str) -> int | None:
     fits = _is_headers(data_type) if name == "headers" else isinstance(data_type, kinds)
     if not fits:
         raise ColumnError(
-            f"{name} attribute unsupported type {_shorten_type(data_type.simpleString())}: "
+            f"{name} attribute unsupported type {shortened_type(data_type.simpleString())}: "
             f"column `{name}` must be {allowed}",
             hint=_hint_for_type(name, data_type, allowed),
         )
@@ -300,8 +299,3 @@ def _is_headers(data_type: types.DataType) -> bool:
 
 def _listed_names(schema: types.StructType) -> str:
     return listed([f"`{name}`" for name in schema.names], _MAX_LISTED_NAMES) or "no columns"
-
-
-def _shorten_type(type_name: str) -> str:
-    """Shorten the name of a type, because the name of a large struct is very long."""
-    return type_name if len(type_name) <= _TYPE_LENGTH else f"{type_name[:_TYPE_LENGTH]}..."

@@ -15,6 +15,7 @@ from pyspark.sql import types
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.common.similar_names import did_you_mean
+from spark_kafka_sink.common.text import shortened_type
 from spark_kafka_sink.config.formats import FieldsInclude, Format, FormatsConfig, PartFormat
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ def _select_column(schema: types.StructType, formats: FormatsConfig, part: PartF
         if is_avro and (is_chosen or part.has_schema):
             return Selection(part.format, fields=(index,), is_single=True)
         raise ColumnError(
-            f"the column `{part.part}` has type {_short(data_type)}, but {part.part}.format is "
-            f"{part.format.value}, which writes structs",
+            f"the column `{part.part}` has type {shortened_type(data_type.simpleString())}, but "
+            f"{part.part}.format is {part.format.value}, which writes structs",
             hint=f"List the columns of the {part.part}: {part.part}.fields=..., with "
             f"`{part.part}` if it is a field; or rename it"
             + (f"; or set {part.part}.format=raw to write its bytes" if _is_raw(data_type) else "")
@@ -200,8 +201,8 @@ def _check_raw(part: PartFormat, name: str, data_type: types.DataType) -> None:
         return
     option = f"{part.part}.format"
     raise ColumnError(
-        f"the column `{name}` has type {_short(data_type)}, but {option} is raw, which writes "
-        "STRING or BINARY",
+        f"the column `{name}` has type {shortened_type(data_type.simpleString())}, but {option} "
+        "is raw, which writes STRING or BINARY",
         hint=f"Cast it: .withColumn('{name}', col('{name}').cast('STRING')), or set {option}, for "
         "example to json.",
     )
@@ -209,8 +210,3 @@ def _check_raw(part: PartFormat, name: str, data_type: types.DataType) -> None:
 
 def _is_raw(data_type: types.DataType) -> bool:
     return isinstance(data_type, (types.StringType, types.BinaryType))
-
-
-def _short(data_type: types.DataType) -> str:
-    text = data_type.simpleString()
-    return text if len(text) <= 100 else f"{text[:100]}..."

@@ -163,14 +163,14 @@ class _SpecBuilder:
     def __init__(self, schema: types.StructType, config: SinkConfig) -> None:
         self._schema = schema
         self._config = config
-        self._registry: Registry | None = None
+        self._opened: Registry | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._registry is not None:
-            self._registry.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def draft(self, spec: EncoderSpec, part: PartFormat) -> _Draft:
         """Return the spec with a schema that fits the columns, without registering it."""
@@ -201,11 +201,11 @@ class _SpecBuilder:
         if candidate is None or part.format.payload is not Format.PROTOBUF or part.has_schema:
             return draft
         # `mock://` has only the versions of this process, and accepts any schema.
-        if self._registry_config.is_mock or self._connect.contains(draft.subject, candidate):
+        if self._registry_config.is_mock or self._registry.contains(draft.subject, candidate):
             return draft
         from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive  # for this format
 
-        versions = self._connect.protobuf_versions(draft.subject)
+        versions = self._registry.protobuf_versions(draft.subject)
         type_ = self._struct_type(draft.spec, part)
         text = derive(type_, part.record_name, part.record_namespace, versions).text
         spec = replace(draft.spec, schema=text)
@@ -222,7 +222,7 @@ class _SpecBuilder:
             return
         if len(pending) > 1 or self._config.dry_run:
             for unfinished in pending:
-                self._connect.check_compatibility(
+                self._registry.check_compatibility(
                     unfinished.subject, cast("CandidateSchema", unfinished.candidate)
                 )
 
@@ -231,7 +231,7 @@ class _SpecBuilder:
         auto = draft.candidate is not None and self._registry_config.auto_register
         if draft.candidate is None or (auto and self._config.dry_run):
             return draft.spec
-        put = self._connect.register if auto else self._connect.lookup
+        put = self._registry.register if auto else self._registry.lookup
         return self._with_schema_id(draft.spec, draft.part, put(draft.subject, draft.candidate))
 
     def _struct_type(self, spec: EncoderSpec, part: PartFormat) -> pa.StructType:
@@ -250,7 +250,7 @@ class _SpecBuilder:
         config, topic = self._registry_config, self._config.topic
         if config.chooses_version:
             subject = subject_of(config, part, topic, None)
-            existing = self._connect.fetch_selected_schema(subject, part.format)
+            existing = self._registry.fetch_selected_schema(subject, part.format)
             spec = replace(
                 spec,
                 schema=existing.text,
@@ -284,12 +284,12 @@ class _SpecBuilder:
         return cast("RegistryConfig", cast("FormatsConfig", self._config.formats).registry)
 
     @property
-    def _connect(self) -> Registry:
-        if self._registry is None:
+    def _registry(self) -> Registry:
+        if self._opened is None:
             from spark_kafka_sink.formats.registry.registry import Registry
 
-            self._registry = Registry(self._registry_config, self._config.producer.security.sasl)
-        return self._registry
+            self._opened = Registry(self._registry_config, self._config.producer.security.sasl)
+        return self._opened
 
 
 def _framing_of(
