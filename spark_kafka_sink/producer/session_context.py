@@ -22,7 +22,7 @@ from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
 from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.compressor import Compressor
-from spark_kafka_sink.producer.buffer.events import ProducerEvents
+from spark_kafka_sink.producer.buffer.producer_events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.report_listener import ReportListener

@@ -16,7 +16,7 @@ In reading order:
 - `batch_queues`: queues of closed batches, one for each partition
 - `assigned_topics`: topics whose rows without a partition get one when they are appended
 - `batch_listener`: the interface through which reports and debug events follow the batches
-- `events`: events of batches and producer ids, for kafka.debug
+- `producer_events`: events of batches and producer ids, for kafka.debug
 - `circuit_breakers`: the circuit breakers of a session: for partitions, brokers and the job
 - `ramp`: the ramp-up of rates after errors
 """

@@ -7,7 +7,7 @@ from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
 from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from spark_kafka_sink.producer.buffer.compressor import Compressor
-from spark_kafka_sink.producer.buffer.events import ProducerEvents
+from spark_kafka_sink.producer.buffer.producer_events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
