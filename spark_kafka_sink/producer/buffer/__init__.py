@@ -17,6 +17,7 @@ In reading order:
 - `assigned_topics`: topics whose rows without a partition get one when they are appended
 - `batch_listener`: the interface through which reports and debug events follow the batches
 - `producer_events`: events of batches and producer ids, for kafka.debug
+- `breaker`: a circuit breaker, without threads and I/O
 - `circuit_breakers`: the circuit breakers of a session: for partitions, brokers and the job
 - `ramp`: the ramp-up of rates after errors
 """
