@@ -8,12 +8,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from typer.testing import CliRunner
 
-from spark_kafka_sink import (
-    ConfigError,
-    DeliveryReport,
-    UnknownTopicError,
-    read_records,
-)
+from spark_kafka_sink import ConfigError, DeliveryReport, UnknownTopicError, read_records
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.session import ProducerSession

@@ -10,12 +10,7 @@ import re
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from spark_kafka_sink.formats.avro.avro_schema import (
-    DAYS,
-    RECORDS,
-    UUID_TEXT,
-    invalid_schema_error,
-)
+from spark_kafka_sink.formats.avro.avro_schema import DAYS, RECORDS, UUID_TEXT, invalid_schema_error
 from spark_kafka_sink.kafka.records.varint import varint
 
 if TYPE_CHECKING:

@@ -17,11 +17,7 @@ import pyarrow as pa
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
-from spark_kafka_sink.kafka.admin.api_driver import (
-    KeyResult,
-    V,
-    request_one,
-)
+from spark_kafka_sink.kafka.admin.api_driver import KeyResult, V, request_one
 from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S
 from spark_kafka_sink.kafka.admin.transaction_handlers import EndTxnHandler
 from spark_kafka_sink.kafka.logs.append_handlers import (
@@ -44,9 +40,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-    from spark_kafka_sink.kafka.protocol.transactions import (
-        TransactionalProducer,
-    )
+    from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
     KeyValue = tuple[bytes, bytes | None]
     """A key and its value, which is None for a tombstone."""

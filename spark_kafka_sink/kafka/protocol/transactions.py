@@ -18,11 +18,7 @@ from datetime import timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.kafka.protocol.versions import (
-    PRODUCE_ADDS_PARTITIONS,
-    ApiKey,
-    VersionRange,
-)
+from spark_kafka_sink.kafka.protocol.versions import PRODUCE_ADDS_PARTITIONS, ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

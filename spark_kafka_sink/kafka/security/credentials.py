@@ -14,11 +14,7 @@ from spark_kafka_sink.config.security.security_config import JaasLogin, SaslConf
 from spark_kafka_sink.kafka.security.shipped_files import locate_files
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.security.security_config import (
-        KeyStore,
-        Login,
-        TrustStore,
-    )
+    from spark_kafka_sink.config.security.security_config import KeyStore, Login, TrustStore
 
 
 def secrets_of(settings: TrustStore | KeyStore | Login) -> tuple[Secret, ...]:

@@ -22,12 +22,7 @@ from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
 from spark_kafka_sink.producer.send.batch_completer import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error, too_large
 from spark_kafka_sink.producer.send.batch_result import BatchResult
-from spark_kafka_sink.producer.send.batch_split import (
-    piece_of,
-    recompress,
-    records_of,
-    split,
-)
+from spark_kafka_sink.producer.send.batch_split import piece_of, recompress, records_of, split
 from spark_kafka_sink.producer.send.partition_state import PartitionState
 from spark_kafka_sink.producer.send.rejection_remedy import Remedy, choose_remedy
 

@@ -14,10 +14,7 @@ from spark_kafka_sink.broker.security.oauthbearer import (
     unsecured_token,
     validate_unsecured,
 )
-from spark_kafka_sink.broker.security.sasl_server import (
-    SaslAuthenticationError,
-    SaslServerError,
-)
+from spark_kafka_sink.broker.security.sasl_server import SaslAuthenticationError, SaslServerError
 from spark_kafka_sink.common.errors import AuthenticationError
 
 NOBODY = '{"alg":"none"}'

@@ -5,10 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from spark_kafka_sink.broker.security.sasl_server import (
-    SaslServer,
-    SaslServerAuthenticator,
-)
+from spark_kafka_sink.broker.security.sasl_server import SaslServer, SaslServerAuthenticator
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.clock import ManualClock

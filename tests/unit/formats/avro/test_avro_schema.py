@@ -10,10 +10,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.avro.avro_schema import PRIMITIVES
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
-from spark_kafka_sink.formats.encoder_spec import (
-    EncoderSpec,
-    compile_encoder,
-)
+from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from tests.unit.formats.avro.fastavro_rows import encode, read, record
 
 UNTYPED: list[Any] = [{}, {"name": "string"}, {"type": {}}, None, 5, [None], [{}]]

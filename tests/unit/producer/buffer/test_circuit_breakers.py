@@ -3,9 +3,7 @@
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.producer.buffer.breaker import (
-    BatchOutcome,
-)
+from spark_kafka_sink.producer.buffer.breaker import BatchOutcome
 from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -4,18 +4,13 @@ from itertools import chain
 
 import pytest
 
-from spark_kafka_sink.common.errors import (
-    AuthenticationError,
-)
+from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.kafka.client.channel.connection_failures import (
     LASTING_S,
     REPEATED,
     ConnectionFailures,
 )
-from spark_kafka_sink.kafka.client.channel.diagnosis import (
-    Diagnosis,
-    FailureKind,
-)
+from spark_kafka_sink.kafka.client.channel.diagnosis import Diagnosis, FailureKind
 
 ONE, TWO = "one:1", "two:2"
 REFUSED = Diagnosis("no", FailureKind.REJECTED, AuthenticationError("no"))
