@@ -4,16 +4,16 @@ import shutil
 import socket
 import subprocess
 import tarfile
-import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
 from tools.support.jars import CACHE
+from tools.support.waiting import poll
 
 VERSIONS = ("3.0.9", "2.6.13.Final")
 """The newest releases of both lines that run on Java 17."""
@@ -61,11 +61,10 @@ def _installed(version: str) -> Path:
 
 
 def _await(url: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + _START_S
-    while process.poll() is None and time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.2)
-    raise AssertionError("Apicurio did not start")
+    def has_started_or_ended() -> bool:
+        with suppress(OSError), urllib.request.urlopen(url, timeout=5):
+            return True
+        return process.poll() is not None
+
+    assert poll(has_started_or_ended, _START_S, 0.2), "Apicurio did not start"
+    assert process.poll() is None, "Apicurio has ended"

@@ -5,12 +5,12 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from tools.support.java import tied
 from tools.support.kafka_node import free_port
+from tools.support.waiting import poll
 
 REALM = "TEST.LOCAL"
 SERVICE = "kafka"
@@ -108,19 +108,21 @@ class Kdc:
 
     def _launch(self) -> None:
         with (self._folder / "krb5kdc.out").open("ab") as log:
-            self._process = subprocess.Popen(
+            process = self._process = subprocess.Popen(
                 tied([_program("krb5kdc"), "-n"]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self.environment},
             )
-        deadline = time.monotonic() + _START_TIMEOUT_S
-        while time.monotonic() < deadline and self._process.poll() is None:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port)):
-                return
-            time.sleep(0.02)
-        raise KerberosError(f"the KDC did not start:\n{self._log_end()}")
+        poll(lambda: process.poll() is not None or self._is_listening(), _START_TIMEOUT_S)
+        if not self._is_listening():
+            raise KerberosError(f"the KDC did not start:\n{self._log_end()}")
+
+    def _is_listening(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port)):
+            return True
+        return False
 
     def _log_end(self) -> str:
         names = ("krb5kdc.out", "kdc.log")
