@@ -15,7 +15,7 @@ from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
 from spark_kafka_sink.kafka.admin.topic_admin import CLEANUP
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.report.advice.advice_rules import SMALL_BATCH_BYTES
+from spark_kafka_sink.report.advice.pipeline_facts import SMALL_BATCH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,6 +20,10 @@ ROW_BY_ROW = ("round_robin", "random")
 
 
 _MICROS_PER_S = 1_000_000
+MIN_BATCHES = 20
+"""Minimum number of batches for a conclusion about a setting."""
+SMALL_BATCH_BYTES = 32 * 1024
+"""Mean batch size below which a longer linger.ms can help."""
 MIN_SHARE = 0.05
 """Share of the time below which no advice is given."""
 _MANY_BATCHES_PER_S = 200
