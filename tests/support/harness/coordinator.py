@@ -84,9 +84,9 @@ class FakeCoordinator:
         code = fault.error
         if code is None and api is not ApiKey.FIND_COORDINATOR and node != self.node:
             code = NOT_COORDINATOR
-        response = _HANDLERS[api](self, version, request, code)
+        response = HANDLERS[api](self, version, request, code)
         if fault.done and fault.error is not None:
-            _HANDLERS[api](self, version, request, None)
+            HANDLERS[api](self, version, request, None)
         return response, fault
 
     def check_produced(
@@ -187,7 +187,7 @@ class FakeCoordinator:
         return {"error_code": as_error_code(code or 0), **numbers}
 
 
-_HANDLERS: dict[ApiKey, Callable[[FakeCoordinator, int, Any, int | None], dict[str, Any]]] = {
+HANDLERS: dict[ApiKey, Callable[[FakeCoordinator, int, Any, int | None], dict[str, Any]]] = {
     ApiKey.FIND_COORDINATOR: FakeCoordinator.find,
     ApiKey.INIT_PRODUCER_ID: FakeCoordinator.initialize,
     ApiKey.ADD_PARTITIONS_TO_TXN: FakeCoordinator.add,
@@ -202,4 +202,4 @@ def is_about_transactions(api: ApiKey, request: Any) -> bool:
     """
     if api is ApiKey.INIT_PRODUCER_ID:
         return request.transactional_id is not None
-    return api in _HANDLERS
+    return api in HANDLERS

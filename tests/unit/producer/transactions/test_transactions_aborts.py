@@ -1,7 +1,6 @@
 """Aborted transactions and transactions that exceed their timeout."""
 
 import time
-from collections.abc import Iterator
 from threading import Event
 from typing import NoReturn
 
@@ -10,36 +9,25 @@ import pytest
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
-from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from tests.support.harness.coordinator import CoordinatorFault
-from tests.support.harness.fake import FakeCluster, Fault
+from tests.support.harness.fake import Fault
 from tests.support.harness.offline import config
-from tests.support.harness.world import World, world
-
-ID = "prefix-7-00ff-0-3"
-SETTINGS = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
-INIT, END = ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN
-SOON = 10.0
-"""Seconds in which a wait must end; what is waited for would never come."""
-LOST, UNDONE = (
-    CoordinatorFault(lose=True),
-    CoordinatorFault(lose=True, error=ErrorCode.coordinator_load_in_progress),
+from tests.support.harness.world import World
+from tests.unit.producer.transactions.transactional_session import (
+    END,
+    ID,
+    INIT,
+    LOST,
+    SETTINGS,
+    UNAVAILABLE,
+    UNDONE,
+    is_v2,
 )
 
-
-@pytest.fixture(params=[0, 2], ids=["V1", "V2"])
-def sim(request: pytest.FixtureRequest) -> Iterator[World]:
-    cluster = FakeCluster(topics={"t": 4})
-    cluster.coordinator.version = request.param
-    with world(cluster, transaction=SETTINGS) as open_world:
-        yield open_world
-
-
-def is_v2(sim: World) -> bool:
-    return sim.cluster.coordinator.version >= 2
+SOON = 10.0
+"""Seconds in which a wait must end; what is waited for would never come."""
 
 
 def test_open_transaction_is_aborted(sim: World) -> None:
@@ -78,18 +66,7 @@ def test_nothing_is_aborted_if_nothing_was_written(sim: World) -> None:
 
 @pytest.mark.parametrize(
     "trouble",
-    [
-        LOST,
-        UNDONE,
-        *(
-            CoordinatorFault(error=code)
-            for code in (
-                ErrorCode.coordinator_load_in_progress,
-                ErrorCode.coordinator_not_available,
-                ErrorCode.not_coordinator,
-            )
-        ),
-    ],
+    [LOST, UNDONE, *(CoordinatorFault(error=code) for code in UNAVAILABLE)],
     ids=str,
 )
 def test_abort_is_retried(sim: World, trouble: CoordinatorFault) -> None:

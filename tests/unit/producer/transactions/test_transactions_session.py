@@ -1,6 +1,5 @@
 """A session in a transaction from FindCoordinator to the last acknowledgement, with V1 and V2."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,32 +21,21 @@ from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
-from tests.support.harness.coordinator import _HANDLERS, CoordinatorFault, FakeCoordinator
+from tests.support.harness.coordinator import HANDLERS, CoordinatorFault, FakeCoordinator
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
-
-ID = "prefix-7-00ff-0-3"
-SETTINGS = TransactionSettings(transactional_id=ID, timeout_ms=60_000)
-FIND, INIT = ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID
-ADD, END = ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN
-LOST = CoordinatorFault(lose=True)
-UNDONE = CoordinatorFault(lose=True, error=ErrorCode.coordinator_load_in_progress)
-
-
-def cluster(version: int, nodes: int = 1) -> FakeCluster:
-    fake_cluster = FakeCluster(nodes, {"t": 4})
-    fake_cluster.coordinator.version = version
-    return fake_cluster
-
-
-@pytest.fixture(params=[0, 2], ids=["V1", "V2"])
-def sim(request: pytest.FixtureRequest) -> Iterator[World]:
-    with world(cluster(request.param), transaction=SETTINGS) as open_world:
-        yield open_world
-
-
-def is_v2(sim: World) -> bool:
-    return sim.cluster.coordinator.version >= 2
+from tests.unit.producer.transactions.transactional_session import (
+    ADD,
+    FIND,
+    ID,
+    INIT,
+    LOST,
+    SETTINGS,
+    UNAVAILABLE,
+    UNDONE,
+    cluster,
+    is_v2,
+)
 
 
 def headers(sim: World) -> list[BatchHeader]:
@@ -118,16 +106,9 @@ def test_many_keyless_rows_use_every_partition(sim: World) -> None:
     [
         LOST,
         UNDONE,
-        *(
-            CoordinatorFault(error=code)
-            for code in (
-                ErrorCode.request_timed_out,
-                ErrorCode.coordinator_load_in_progress,
-                ErrorCode.coordinator_not_available,
-                ErrorCode.not_coordinator,
-                ErrorCode.concurrent_transactions,
-            )
-        ),
+        CoordinatorFault(error=ErrorCode.request_timed_out),
+        *(CoordinatorFault(error=code) for code in UNAVAILABLE),
+        CoordinatorFault(error=ErrorCode.concurrent_transactions),
     ],
     ids=["response lost", "request lost", "7", "14", "15", "16", "51"],
 )
@@ -153,7 +134,7 @@ def test_two_rejected_partitions_of_one_response_back_off_once(
     def reject_each(self: FakeCoordinator, version: int, request: Any, _: int | None) -> Any:
         responses = [add(self, version, request, code) for code in codes]
         results = [response["results_by_topic_v3_and_below"][0] for response in responses]
-        monkeypatch.setitem(_HANDLERS, ADD, add)
+        monkeypatch.setitem(HANDLERS, ADD, add)
         partitions = [result["results_by_partition"] for result in results]
         mixed = [codes[index % 2] for index, codes in enumerate(zip(*partitions, strict=True))]
         return {"results_by_topic_v3_and_below": [{**results[0], "results_by_partition": mixed}]}
@@ -163,7 +144,7 @@ def test_two_rejected_partitions_of_one_response_back_off_once(
         delays += 1
         back_off(self, now)
 
-    monkeypatch.setitem(_HANDLERS, ADD, reject_each)
+    monkeypatch.setitem(HANDLERS, ADD, reject_each)
     monkeypatch.setattr(RetryTimer, "back_off", count)
     with world(cluster(0), transaction=SETTINGS) as sim:
         values = [sim.send_batches(1, partition) for partition in (0, 1)]
