@@ -1,5 +1,7 @@
 """A cluster that rejects records, and the dead letters in it."""
 
+from typing import Any
+
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, ThrottlingConfig
 from spark_kafka_sink.kafka.records.record_decoder import Record
@@ -12,15 +14,30 @@ DEAD = "dead"
 
 
 def tolerant(
-    breaker: BreakerConfig | None = None, *, letters: bool = True, max_ratio: float = 1.0
+    dead_letter_topic: str | None = DEAD,
+    *,
+    breaker: BreakerConfig | None = None,
+    max_ratio: float = 1.0,
+    context: bool = True,
 ) -> SessionSettings:
-    topic = DEAD if letters else None
-    return SessionSettings(
-        dead_letters=DeadLetterPolicy(
-            tolerance=Tolerance.ALL, dead_letter_topic=topic, max_ratio=max_ratio
-        ),
-        throttling=ThrottlingConfig(breaker=breaker or BreakerConfig()),
+    """Return settings that tolerate bad rows, which are dropped without a dead letter topic."""
+    policy = DeadLetterPolicy(
+        tolerance=Tolerance.ALL,
+        dead_letter_topic=dead_letter_topic,
+        max_ratio=max_ratio,
+        context_headers=context,
     )
+    throttling = ThrottlingConfig(breaker=breaker or BreakerConfig())
+    return SessionSettings(dead_letters=policy, throttling=throttling)
+
+
+def record_errors(*indexes: int) -> dict[str, Any]:
+    """Return the field of a Produce response that rejects these records of a batch."""
+    return {
+        "record_errors": [
+            {"batch_index": index, "batch_index_error_message": "no key"} for index in indexes
+        ]
+    }
 
 
 def cluster(nodes: int = 1, **topics: int) -> FakeCluster:

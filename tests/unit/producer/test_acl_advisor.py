@@ -8,7 +8,6 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import AuthorizationError
 from spark_kafka_sink.common.secret import Secret
-from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.security.security_config import (
     Mechanism,
     MskIamLogin,
@@ -22,10 +21,10 @@ from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.acl_advisor import AclAdvisor
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import ManualClient, config
 from tests.support.harness.world import World, world
+from tests.unit.producer.rejections import tolerant
 
 SERVER = "127.0.0.1:40000"
 TOPIC, CLUSTER, TRANSACTIONAL_ID = 29, 31, 53
@@ -47,11 +46,6 @@ def rows(*topics: str) -> Rows:
         topic_indexes=pa.array([names.index(topic) for topic in topics], pa.int32()).to_numpy(),
         partition=pa.array([0] * len(topics), pa.int32()),
     )
-
-
-def tolerant(dead_letter_topic: str | None = "dead") -> SessionSettings:
-    policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic=dead_letter_topic)
-    return SessionSettings(dead_letters=policy)
 
 
 def reasons(sim: World) -> list[str]:

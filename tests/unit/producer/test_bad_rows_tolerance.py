@@ -15,10 +15,18 @@ from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
-from tests.unit.producer.rejections import DEAD, RejectingLog, cluster, letters, reason, tolerant
+from tests.unit.producer.rejections import (
+    DEAD,
+    RejectingLog,
+    cluster,
+    letters,
+    reason,
+    record_errors,
+    tolerant,
+)
 
 ONCE = BreakerConfig(target=Thresholds(failures=1), job=Thresholds(failures=1))
-NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no key"}]}
+NAMED = record_errors(1)
 
 
 def counts(sim: World) -> dict[str, tuple[int, int]]:
@@ -43,7 +51,7 @@ def counts(sim: World) -> dict[str, tuple[int, int]]:
 def test_rejected_records_open_no_breaker(
     code: int, extra: dict[str, object], *, tolerates: bool
 ) -> None:
-    settings = tolerant(ONCE) if tolerates else SessionSettings(throttling=_pressure(ONCE))
+    settings = tolerant(breaker=ONCE) if tolerates else SessionSettings(throttling=_pressure(ONCE))
     with world(cluster(), settings) as sim:
         sim.deliver([b"first"])
         sim.fault(*[Fault(error=code, extra=extra)] * (1 if tolerates else 3))
@@ -66,7 +74,7 @@ def _pressure(breaker: BreakerConfig) -> ThrottlingConfig:
 @pytest.mark.parametrize("threshold", [1, 2, 3])
 def test_job_breaker_fails_the_task_at_its_failure_threshold(threshold: int) -> None:
     breaker = BreakerConfig(job=Thresholds(failures=threshold))
-    with world(cluster(), tolerant(breaker, letters=False)) as sim:
+    with world(cluster(), tolerant(None, breaker=breaker)) as sim:
         sim.fault(*[Fault(error=ErrorCode.topic_authorization_failed)] * 10)
         for number in range(threshold - 1):
             sim.deliver([b"no right"], number % 4)
@@ -79,7 +87,7 @@ def test_job_breaker_fails_the_task_at_its_failure_threshold(threshold: int) -> 
 @pytest.mark.parametrize("threshold", [1, 2, 3])
 def test_partition_breaker_opens_at_its_failure_threshold(threshold: int) -> None:
     breaker = BreakerConfig(target=Thresholds(failures=threshold), open_ms=60_000)
-    with world(cluster(u=1), tolerant(breaker)) as sim:
+    with world(cluster(u=1), tolerant(breaker=breaker)) as sim:
         watch = sim.session.context.breakers
         for number in range(threshold):
             assert not watch.is_open(TopicPartition("t", 0), 1, sim.clock.monotonic())
@@ -124,7 +132,7 @@ def test_single_batch_probes_a_broker_after_its_pause() -> None:
 @pytest.mark.parametrize(("code", "flaw"), [(29, "TOPIC_UNAUTHORIZED"), (17, "INVALID_TOPIC")])
 @pytest.mark.parametrize("keep", [True, False])
 def test_denied_topic_does_not_fail_other_topics(code: int, flaw: str, *, keep: bool) -> None:
-    with world(cluster(u=1), tolerant(letters=keep)) as sim:
+    with world(cluster(u=1), tolerant(DEAD if keep else None)) as sim:
         sim.fault(Fault(error=code))
         sim.deliver([b"a", b"b"])
         sim.deliver([b"good"], 0, "u")
@@ -183,7 +191,7 @@ def test_denied_dead_letter_topic_fails_the_task() -> None:
 def test_rows_of_topics_with_metadata_errors_are_bad_rows(
     code: int, flaw: str, *, keep: bool
 ) -> None:
-    with world(cluster(u=2), tolerant(letters=keep), max_block_ms=500) as sim:
+    with world(cluster(u=2), tolerant(DEAD if keep else None), max_block_ms=500) as sim:
         sim.cluster.metadata_errors["nope"] = code
         sim.append_while_stepping(_rows(["u", "nope", "u", "nope", "t"]))
         sim.append_while_stepping(_rows(["nope"]))
@@ -257,7 +265,7 @@ def _rows(topics: list[str]) -> Rows:
 )
 @pytest.mark.parametrize("keep", [True, False])
 def test_rejected_batch_is_halved_until_bad_records_are_found(code: int, *, keep: bool) -> None:
-    with world(cluster(), tolerant(letters=keep), batch_size=16_384) as sim:
+    with world(cluster(), tolerant(DEAD if keep else None), batch_size=16_384) as sim:
         picky = sim.cluster.logs["t", 0] = RejectingLog(code)
         values = [b"bad%03d" % n if n in {0, 17, 63} else b"%06d" % n for n in range(64)]
         sim.send(values)
@@ -276,7 +284,7 @@ def test_rejected_batch_is_halved_until_bad_records_are_found(code: int, *, keep
 
 
 def test_invalid_record_indexes_are_ignored() -> None:
-    nobody = {"record_errors": [{"batch_index": 9, "batch_index_error_message": "?"}]}
+    nobody = record_errors(9)
     with world(cluster(), tolerant()) as sim:
         sim.fault(Fault(error=ErrorCode.invalid_record, extra=nobody))
         sim.deliver([b"a", b"b", b"c"])

@@ -8,20 +8,18 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import Record
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.log import FakeLog
 from tests.support.harness.offline import START_MS
 from tests.support.harness.world import World, world
+from tests.unit.producer.rejections import DEAD, tolerant
 
-DEAD = "dead"
 LIMIT = 4_000
 BIG = b"x" * (LIMIT + 1_000)
 HALF = b"y" * (LIMIT // 2 + 200)
@@ -43,14 +41,6 @@ CASES: dict[str, tuple[Row, Row, str]] = {
         "its value and key are left out",
     ),
 }
-
-
-def tolerant(*, context: bool = True) -> SessionSettings:
-    return SessionSettings(
-        dead_letters=DeadLetterPolicy(
-            tolerance=Tolerance.ALL, dead_letter_topic=DEAD, context_headers=context
-        )
-    )
 
 
 def rows(*contents: Row, partition: int = 0, stale: tuple[tuple[str, bytes], ...] = ()) -> Rows:

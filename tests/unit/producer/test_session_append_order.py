@@ -9,20 +9,19 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer import producer_id
 from spark_kafka_sink.producer.producer_id import LAST_EPOCH
-from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
+from tests.unit.producer.rejections import record_errors, tolerant
 
 SEEDS = 30
 PARTITIONS = 2
 DENIED = ErrorCode.topic_authorization_failed
-TOLERANT = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
-NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no key"}]}
+TOLERANT = tolerant(None)
+NAMED = record_errors(1)
 NOT_APPENDED = [
     ErrorCode.leader_not_available,
     ErrorCode.replica_not_available,

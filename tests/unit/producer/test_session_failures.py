@@ -16,6 +16,7 @@ from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.fake import Fault
 from tests.support.harness.world import World, world
+from tests.unit.producer.rejections import record_errors
 
 PERSISTED = DeliveryStatus.PERSISTED
 NOT, POSSIBLY = DeliveryStatus.NOT_PERSISTED, DeliveryStatus.POSSIBLY_PERSISTED
@@ -110,12 +111,11 @@ def test_batches_in_flight_when_the_session_fails_still_count(sim: World) -> Non
 
 
 def test_rejected_records_are_in_the_message() -> None:
-    named = [{"batch_index": 1, "batch_index_error_message": "no key"}]
     with world() as sim:
         sim.fault(
             Fault(
                 error=ErrorCode.invalid_record,
-                extra={"record_errors": named, "error_message": "bad records"},
+                extra={**record_errors(1), "error_message": "bad records"},
             )
         )
         sim.send_batches(1)

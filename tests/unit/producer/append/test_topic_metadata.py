@@ -12,7 +12,6 @@ from spark_kafka_sink.common.errors import (
     ColumnError,
     UnknownTopicError,
 )
-from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
@@ -22,11 +21,12 @@ from tests.support.harness.fake import FakeCluster
 from tests.support.harness.log import FakeLog
 from tests.support.harness.world import World, world
 from tests.support.harness.writer_thread import WatchedClock, Writer, _is_done
+from tests.unit.producer.rejections import tolerant
 
 VALUES = [b"%06d" % number + b"." * 270 for number in range(30)]
 DENIED = ErrorCode.topic_authorization_failed
 
-TOLERANT = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
+TOLERANT = tolerant(None)
 PARTITIONS = 2
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.client.size_limits import DOUBLED_AFTER_S, BatchSizeLimits, half
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -25,9 +24,9 @@ from spark_kafka_sink.producer.send.batch_split import (
     records_of,
     split,
 )
-from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
+from tests.unit.producer.rejections import record_errors, tolerant
 
 LIMIT = 700
 
@@ -278,9 +277,8 @@ def test_batch_appended_before_the_limit_was_lowered_is_not_appended_again(lost:
 
 def test_accepted_split_resolves_the_doubt_about_the_others() -> None:
     """Rejected records become dead letters, as in a batch that was never in doubt."""
-    tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
-    named = {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no"}]}
-    with world(FakeCluster(topics={"t": 1}), tolerant, batch_size=8_000) as sim:
+    named = record_errors(0)
+    with world(FakeCluster(topics={"t": 1}), tolerant(None), batch_size=8_000) as sim:
         sim.cluster.logs["t", 0].max_batch = 2_500
         sim.fault(Fault(lose=True), None, None, Fault(error=ErrorCode.invalid_record, extra=named))
         rows = random_values(60)

@@ -8,7 +8,6 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
@@ -20,6 +19,7 @@ from spark_kafka_sink.producer.send.drainer import DrainResult
 from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
+from tests.unit.producer.rejections import record_errors, tolerant
 
 UNASSIGNED_QUEUE = TopicPartition("t", UNASSIGNED)
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
@@ -209,13 +209,10 @@ def test_exhausted_share_does_not_block_other_queues() -> None:
 
 
 def test_rejected_batch_does_not_affect_the_next_one() -> None:
-    tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
-    with world(FakeCluster(topics={"t": 1}), tolerant) as sim:
+    with world(FakeCluster(topics={"t": 1}), tolerant(None)) as sim:
         send_first_batches(sim)
-        records = [{"batch_index": n, "batch_index_error_message": "no key"} for n in range(3)]
-        sim.fault(
-            Fault(error=ErrorCode.invalid_record, hold=True, extra={"record_errors": records})
-        )
+        rejected = record_errors(0, 1, 2)
+        sim.fault(Fault(error=ErrorCode.invalid_record, hold=True, extra=rejected))
         sim.send_batches(1, None)
         sim.run(lambda: len(sim.cluster.seen) == 1)
         values = sim.send_batches(1)

@@ -9,7 +9,15 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.support.harness.fake import Fault
 from tests.support.harness.world import World, world
-from tests.unit.producer.rejections import DEAD, RejectingLog, cluster, letters, reason, tolerant
+from tests.unit.producer.rejections import (
+    DEAD,
+    RejectingLog,
+    cluster,
+    letters,
+    reason,
+    record_errors,
+    tolerant,
+)
 
 
 def test_each_dead_letter_contains_the_brokers_message() -> None:
@@ -43,7 +51,7 @@ def test_example_explains_itself_without_a_broker_message(code: int, example: st
 
 
 def test_batch_without_its_rejected_records_keeps_its_attempts() -> None:
-    rejected = {"record_errors": [{"batch_index": 0, "batch_index_error_message": "no key"}]}
+    rejected = record_errors(0)
     with world(cluster(), tolerant(), retries=1) as sim:
         sim.fault(Fault(error=ErrorCode.not_enough_replicas))
         sim.fault(Fault(error=ErrorCode.invalid_record, extra=rejected))
@@ -72,7 +80,7 @@ def test_tolerated_errors_are_reported() -> None:
 def test_task_fails_at_the_maximum_share_of_bad_rows(
     ratio: float, *, fails: bool, keep: bool
 ) -> None:
-    with world(cluster(), tolerant(letters=keep, max_ratio=ratio)) as sim:
+    with world(cluster(), tolerant(DEAD if keep else None, max_ratio=ratio)) as sim:
         if ratio < 1:
             sim.send([b"v"] * 1_000)
         if fails:

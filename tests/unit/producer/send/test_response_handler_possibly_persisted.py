@@ -8,16 +8,16 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
+from tests.unit.producer.rejections import record_errors, tolerant
 
 PERSISTED = DeliveryStatus.PERSISTED
 POSSIBLY, NOT = DeliveryStatus.POSSIBLY_PERSISTED, DeliveryStatus.NOT_PERSISTED
-NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "too old"}]}
+NAMED = record_errors(1)
 
 DOUBTS = {
     "cut": Fault(lose=True),
@@ -37,13 +37,10 @@ REJECTIONS = {
 }
 
 
-@pytest.fixture(params=[Tolerance.NONE, Tolerance.ALL, "dead"])
+@pytest.fixture(params=[SessionSettings(), tolerant(None), tolerant()])
 def settings(request: pytest.FixtureRequest) -> SessionSettings:
-    if request.param == "dead":
-        return SessionSettings(
-            dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
-        )
-    return SessionSettings(dead_letters=DeadLetterPolicy(tolerance=request.param))
+    settings: SessionSettings = request.param
+    return settings
 
 
 def sequence_of(data: bytes) -> tuple[int, int, int, int]:
@@ -94,10 +91,9 @@ def test_possibly_appended_batch_is_not_appended_twice(
 @pytest.mark.parametrize("rejection", ["invalid timestamp", "invalid record", "unnamed"])
 def test_clearly_rejected_batch_is_still_split(rejection: str) -> None:
     """A response that confirms that nothing was appended leaves no doubt."""
-    tolerant = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
     cluster = FakeCluster(topics={"t": 1})
     rows = 1 if rejection == "unnamed" else 3
-    with world(cluster, tolerant) as sim:
+    with world(cluster, tolerant(None)) as sim:
         sim.deliver([b"first"])
         sim.fault(Fault(error=ErrorCode.not_enough_replicas), REJECTIONS[rejection])
         values = [b"%d" % row + b"." * 270 for row in range(rows)]

@@ -5,22 +5,18 @@ import random
 import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
-from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from tests.support.harness.coordinator import CoordinatorFault
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
+from tests.unit.producer.rejections import record_errors, tolerant
 
 SEEDS = 40
 CLEAR = (19, 51, 45)
 UNCLEAR = (3, 6, 7, 20)
-TOLERANT = SessionSettings(
-    dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
-)
 COORDINATOR_APIS = (
     ApiKey.FIND_COORDINATOR,
     ApiKey.INIT_PRODUCER_ID,
@@ -36,10 +32,9 @@ def random_fault(rng: random.Random) -> Fault | None:
     match kind:
         case "refused":
             bad = rng.sample(range(3), rng.randint(1, 3))
-            errors = [{"batch_index": n, "batch_index_error_message": "no"} for n in sorted(bad)]
             return Fault(
                 error=rng.choice([ErrorCode.invalid_record, ErrorCode.invalid_timestamp]),
-                extra={"record_errors": errors},
+                extra=record_errors(*sorted(bad)),
             )
         case "too large":
             return Fault(error=ErrorCode.message_too_large)
@@ -96,7 +91,7 @@ def run(seed: int, version: int) -> bool:
     cluster = FakeCluster(topics={"t": 3, "dead": 1})
     cluster.coordinator.version = version
     settings = TransactionSettings(transactional_id=f"seed-{seed}", timeout_ms=600_000)
-    with world(cluster, TOLERANT, transaction=settings, request_timeout_ms=1_000) as sim:
+    with world(cluster, tolerant(), transaction=settings, request_timeout_ms=1_000) as sim:
         sent: dict[int, list[bytes]] = {0: [], 1: []}
         disturb(sim, rng)
         try:

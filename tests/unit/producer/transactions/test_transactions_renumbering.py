@@ -5,33 +5,23 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
+from tests.unit.producer.rejections import record_errors, tolerant
 
 TRANSACTION = TransactionSettings(transactional_id="p-1-aa-0-0", timeout_ms=60_000)
-TOLERANT = SessionSettings(
-    dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
-)
-NAMED = {"record_errors": [{"batch_index": 1, "batch_index_error_message": "no key"}]}
-REJECTED = Fault(error=ErrorCode.invalid_record, extra=NAMED)
-ALL_REJECTED = Fault(
-    error=ErrorCode.invalid_timestamp,
-    extra={
-        "record_errors": [{"batch_index": n, "batch_index_error_message": "no"} for n in range(3)]
-    },
-)
+REJECTED = Fault(error=ErrorCode.invalid_record, extra=record_errors(1))
+ALL_REJECTED = Fault(error=ErrorCode.invalid_timestamp, extra=record_errors(0, 1, 2))
 
 
 @pytest.fixture(params=[0, 2], ids=["V1", "V2"])
 def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
     cluster.coordinator.version = request.param
-    with world(cluster, TOLERANT, transaction=TRANSACTION) as tolerant_world:
+    with world(cluster, tolerant(), transaction=TRANSACTION) as tolerant_world:
         tolerant_world.send([b"first"])
         tolerant_world.finish()
         yield tolerant_world
@@ -64,7 +54,7 @@ def test_remaining_batches_follow_without_a_gap(
 
 def test_first_batch_of_a_transaction_is_rejected() -> None:
     cluster = FakeCluster(topics={"t": 1, "dead": 1})
-    with world(cluster, TOLERANT, transaction=TRANSACTION) as sim:
+    with world(cluster, tolerant(), transaction=TRANSACTION) as sim:
         sim.fault(REJECTED)
         values = sim.deliver_batches(4)
         assert cluster.logs["t", 0].values() == [values[0], *values[2:]]

@@ -10,7 +10,6 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     TransactionError,
 )
-from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
 from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
 from spark_kafka_sink.kafka.client.request import Completion
@@ -18,12 +17,12 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 from tests.support.harness.coordinator import HANDLERS, CoordinatorFault, FakeCoordinator
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
+from tests.unit.producer.rejections import tolerant
 from tests.unit.producer.transactions.transactional_session import (
     ADD,
     FIND,
@@ -306,11 +305,10 @@ def test_denied_topic_is_named() -> None:
 def test_rows_of_denied_topic_become_dead_letters_until_it_is_permitted(
     partition: int | None,
 ) -> None:
-    policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
     brokers = FakeCluster(topics={"t": 2, "dead": 1})
     brokers.coordinator.version = 0
     brokers.coordinator.denied.add("t")
-    with world(brokers, SessionSettings(dead_letters=policy), transaction=SETTINGS) as sim:
+    with world(brokers, tolerant(), transaction=SETTINGS) as sim:
         sim.deliver([b"1", b"2"], partition)
         assert brokers.logs["dead", 0].values() == [b"1", b"2"]
         assert brokers.coordinator.transactions[ID].partitions == {("dead", 0)}
@@ -321,8 +319,7 @@ def test_rows_of_denied_topic_become_dead_letters_until_it_is_permitted(
 
 
 def test_nothing_to_commit_if_all_rows_are_dropped() -> None:
-    drops = SessionSettings(dead_letters=DeadLetterPolicy(tolerance=Tolerance.ALL))
-    with world(cluster(2), drops, transaction=SETTINGS) as sim:
+    with world(cluster(2), tolerant(None), transaction=SETTINGS) as sim:
         sim.fault(Fault(error=ErrorCode.invalid_record))
         sim.deliver([b"bad"])
         assert sim.session.transaction is None
