@@ -137,14 +137,7 @@ class Registry:
         Raises:
             SchemaRegistryError: see `RegistryRequests.fail`.
         """
-        registered = self._requests.find(
-            f"read subject {subject}",
-            self._client.lookup_schema,
-            subject,
-            self._client_schema(candidate),
-            normalize_schemas=self._config.normalize,
-        )
-        return registered is not None
+        return self._has_schema(subject, self._client_schema(candidate))
 
     def protobuf_versions(self, subject: str) -> Iterator[str]:
         """Yield a subject's Protobuf schemas, newest version first. Each is read when needed.
@@ -217,9 +210,22 @@ class Registry:
                     "checked when the import is registered"
                 )
             return f"the import {error.name} does not exist in the registry yet"
+        # A registry returns the id of a schema that it has without checking the compatibility.
+        if any(self._has_schema(subject, schema) for schema in schemas):
+            return f"subject {subject} has the schema"
         if self._is_compatible(subject, schemas, "the schema"):
             return f"the schema is compatible with the latest version of subject {subject}"
         return f"subject {subject} does not exist yet"
+
+    def _has_schema(self, subject: str, schema: Any) -> bool:
+        registered = self._requests.find(
+            f"read subject {subject}",
+            self._client.lookup_schema,
+            subject,
+            schema,
+            normalize_schemas=self._config.normalize,
+        )
+        return registered is not None
 
     def _is_compatible(self, subject: str, schemas: Sequence[Any], what: str) -> bool:
         """Return True if a spelling is compatible, or False if the subject does not exist.

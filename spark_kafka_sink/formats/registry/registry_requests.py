@@ -111,7 +111,8 @@ class RegistryRequests:
     ) -> Any:
         """Register the first of these spellings of a schema that the registry accepts.
 
-        Some registries take two spellings of a type's name for different types.
+        Some registries take two spellings of a type's name for different types, and Apicurio's rule
+        of a subject also rejects an earlier version of it.
 
         Raises:
             SchemaRegistryError: all spellings are invalid or incompatible with earlier versions,
@@ -122,11 +123,14 @@ class RegistryRequests:
         for schema in schemas:
             try:
                 registered = self.client.register_schema_full_response(subject, schema, **settings)
-                break
             except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
                 if _http_status(error) not in (_CONFLICT, _INVALID):
                     self.fail(action, error)
                 rejections.append(error)
+                lookup, absent = self.client.lookup_schema, (_NOT_FOUND, _INVALID)
+                registered = self.find(action, lookup, subject, schema, absent=absent, **settings)
+            if registered is not None:
+                break
         if registered is None:
             self.fail(action, rejections[0])
         return registered

@@ -4,6 +4,7 @@ Confluent's client reads Avro. Protobuf is read with what protoc compiles from t
 """
 
 import datetime as dt
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,36 @@ def test_protobuf_schema_evolution(broker: EmbeddedBroker, client: SchemaRegistr
     assert client.get_versions("evolution-value") == [1, 2]
     text = client.get_latest_version("evolution-value").schema.schema_str
     assert str(text).startswith("syntax")
+
+
+@pytest.mark.parametrize("rule_of", ["subject", "registry"])
+@pytest.mark.parametrize("format_", ["avro", "json"])
+def test_earlier_version_is_written_again(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, format_: str, rule_of: str
+) -> None:
+    """Apicurio checks it only with a rule of the subject, Confluent's registry never."""
+    topic = f"earlier-{format_}-{rule_of}"
+    subject, options = f"{topic}-value", options_of(client, topic, format_)
+    write_rows(broker, frame(id=StringType()), [{"id": "a"}], **options)
+    client.set_compatibility(level="NONE")
+    write_rows(broker, frame(id=LongType()), [{"id": 1}], **options)
+    client.set_compatibility(subject if rule_of == "subject" else None, "BACKWARD")
+    for more in ({"dryRun": "true"}, {}):
+        write_rows(broker, frame(id=StringType()), [{"id": "a"}], **options, **more)
+    client.set_compatibility(level="BACKWARD")
+    assert client.get_versions(subject) == [1, 2]
+
+
+def test_schema_that_the_rule_cannot_compare(
+    broker: EmbeddedBroker, client: SchemaRegistryClient
+) -> None:
+    """Apicurio's rule fails for drafts newer than 7, but not for a schema that it has."""
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    options = options_of(client, "newer-draft", "json")
+    options["value.schema"] = json.dumps({"$schema": draft, "type": "object"})
+    for more in ({}, {"dryRun": "true"}, {}):
+        write_rows(broker, frame(id=StringType()), [{"id": "a"}], **options, **more)
+        client.set_compatibility("newer-draft-value", "BACKWARD")
 
 
 def test_dropped_protobuf_columns_keep_the_numbers_of_others(

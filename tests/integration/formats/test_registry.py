@@ -208,7 +208,10 @@ def test_incompatible_schema_fails_before_any_task(sink: RegistrySink, dry_run: 
 def test_dry_run_registers_nothing(sink: RegistrySink) -> None:
     sink.write(dryRun="true")
     assert sink.registry.subjects == {}
-    assert sink.registry.requests == ["POST /compatibility/subjects/events-value/versions/latest"]
+    assert sink.registry.requests == [
+        "POST /subjects/events-value",
+        "POST /compatibility/subjects/events-value/versions/latest",
+    ]
 
 
 def test_latest_version_determines_order_and_types(sink: RegistrySink) -> None:
