@@ -9,6 +9,7 @@
 - `exactly_once`: the cost of exactly-once delivery
 - `encryption`: the cost of TLS
 - `page`: the tables of docs/benchmarks.md
+- `comparison`: the README's table of rates
 - `broker`: the embedded broker (`python -m tools.benchmarks.broker`)
 - `installation`: stubs for modules that are installed only for tests
 """

@@ -78,7 +78,7 @@ def main() -> None:
         "--only", action="append", choices=PARTS, help="run only this part; may be repeated"
     )
     parser.add_argument(
-        "--docs", action="store_true", help="write the tables into docs/benchmarks.md"
+        "--docs", action="store_true", help="write the tables into README.md and docs/benchmarks.md"
     )
     arguments = parser.parse_args()
     if arguments.docs and arguments.quick:

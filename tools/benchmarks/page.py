@@ -1,4 +1,4 @@
-"""Write the tables of a run to a draft folder and to docs/benchmarks.md.
+"""Write the tables of a run to a draft folder, docs/benchmarks.md and the README.
 
 `python -m tools.benchmarks.page` publishes the draft of the last run. The results of a run are a
 JSON object with the sections of `empty`, each with one entry for each part.
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tools.benchmarks.comparison import comparison
 from tools.benchmarks.tables import Table, Target, target_table
 from tools.docs.pages import DOCS, write_block
 from tools.support.jars import ROOT
@@ -72,12 +73,13 @@ def tables(figures: Found) -> list[Table]:
 
 
 def publish() -> None:
-    """Write the draft's figures to docs/benchmarks.md; other parts keep their earlier figures."""
+    """Write the draft's figures to the pages. Parts missing from the draft keep earlier figures."""
     earlier = json.loads((PUBLISHED / FIGURES).read_text(encoding="utf-8"))
     figures = merged(earlier, json.loads((DRAFT / FIGURES).read_text(encoding="utf-8")))
     save(figures, PUBLISHED)
     write_block("figures", write_draft(PUBLISHED))
     (PUBLISHED / TABLES).unlink()
+    write_block("comparison", comparison(figures["parts"]))
 
 
 def merged(earlier: Found, new: Found) -> Found:

@@ -32,6 +32,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 MEASURED = (
     "matrix",
     "differences",
+    "comparison",
     "figures",
 )
 """Blocks that are only written by measurement commands."""

@@ -1,11 +1,20 @@
 """The generated tables are complete, and every row has a description."""
 
+import json
 from collections.abc import Callable
 
 import pytest
 
+from tools.benchmarks.comparison import comparison
+from tools.benchmarks.page import FIGURES, PUBLISHED
 from tools.docs.__main__ import GENERATED
 from tools.docs.options import render_options, render_security_options, render_sink_options
+from tools.support.jars import ROOT
+
+
+def test_rates_in_the_readme_are_the_published_ones() -> None:
+    figures = json.loads((PUBLISHED / FIGURES).read_text(encoding="utf-8"))
+    assert comparison(figures["parts"]) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def rows_of(text: str) -> list[str]:
