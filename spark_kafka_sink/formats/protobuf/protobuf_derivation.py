@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NAMES: Final = NameRules(
-    "Protobuf", re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII), "a letter at the start"
+    "Protobuf", re.compile(r"_*[A-Za-z][A-Za-z0-9_]*", re.ASCII), "a letter before digits"
 )
 _FILES: Final = {
     TIMESTAMP: "google/protobuf/timestamp.proto",
@@ -104,7 +104,7 @@ def _encode_message(column: ColumnType, name: str, full_name: str, versions: Ver
         if child.is_nullable and child.kind in (*_PROTO_TYPES, *_SIZED_PROTO_TYPES):
             field += varint_field(descriptor.FIELD_ONEOF_INDEX, len(choices))
             field += varint_field(descriptor.FIELD_PROTO3_OPTIONAL, 1)
-            oneof = sized_field(descriptor.ONEOF_NAME, f"_{child.name}".encode())
+            oneof = sized_field(descriptor.ONEOF_NAME, _oneof_name(child.name, used).encode())
             choices.append(sized_field(descriptor.MESSAGE_ONEOF, oneof))
         fields += sized_field(descriptor.MESSAGE_FIELD, field)
         nested += below
@@ -150,7 +150,8 @@ def _field_names(column: ColumnType) -> set[str]:
     json_names: dict[str, ColumnType] = {}
     for child in column.children:
         camel_case = _camel_case(child.name)
-        others = [json_names.setdefault(child.name[:1] + camel_case[1:], child)]
+        json_name = camel_case if child.name[0] == "_" else child.name[0] + camel_case[1:]
+        others = [json_names.setdefault(json_name, child)]
         if child.kind is ColumnKind.MAP:
             others.append(names.setdefault(f"{camel_case}Entry", child))
         for other in others:
@@ -165,6 +166,14 @@ def _field_names(column: ColumnType) -> set[str]:
 
 def _camel_case(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+
+
+def _oneof_name(field: str, used: set[str]) -> str:
+    """Return the name that protoc gives the oneof of an optional field."""
+    name = f"_{field}"
+    while name in used:
+        name = f"X{name}"
+    return name
 
 
 def _unused_message_name(column: str, used: set[str]) -> str:

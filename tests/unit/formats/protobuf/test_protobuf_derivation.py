@@ -53,7 +53,9 @@ def test_names_of_well_known_types(namespace: str, name: str, *, is_used: bool) 
     compile_files({"x.proto": text})
 
 
-@pytest.mark.parametrize("names", [("a_b", "a__b"), ("aB", "a_b"), ("user_id", "userId")])
+@pytest.mark.parametrize(
+    "names", [("a_b", "a__b"), ("aB", "a_b"), ("user_id", "userId"), ("_id", "Id")]
+)
 def test_columns_with_the_same_json_name_are_rejected(names: tuple[str, str]) -> None:
     type_ = pa.struct([(name, pa.string()) for name in names])
     for nested in (type_, pa.struct([("s", type_)]), pa.struct([("l", pa.list_(type_))])):
@@ -88,9 +90,16 @@ def test_columns_with_the_name_of_map_entries_are_rejected(
         [("a_b", pa.map_(pa.string(), CITY)), ("AB", CITY)],
         [("address", pa.map_(pa.string(), pa.struct([("Entry", TAGS)]))), ("Address", CITY)],
         [("Order", pa.struct([("Order", pa.struct([("Order", pa.int32())]))]))],
+        [
+            ("_id", pa.string()),
+            ("id", pa.string()),
+            ("__x_1", CITY),
+            ("_tags", TAGS),
+            ("_c0", CITY),
+        ],
     ],
 )
-def test_derived_schemas_compile_if_columns_have_capital_letters(
+def test_derived_schemas_compile_if_columns_have_capitals_or_underscores(
     fields: list[tuple[str, pa.DataType]],
 ) -> None:
     derived = derive_schema(Format.PROTOBUF, pa.struct(fields), "Order", "com.example")
