@@ -70,7 +70,7 @@ class SmallRegistry:
             case "GET", ["schemas", "guids", guid]:
                 known = [number + 1 for number in range(len(self.schemas))]
                 return self._by_id(next(schema for schema in known if guid_of(schema) == guid))
-            case "POST", ["compatibility", "subjects", subject, "versions", "latest"]:
+            case "POST", ["compatibility", "subjects", subject, "versions", *_]:
                 if subject not in self.subjects:
                     return _error(404, 40401, f"Subject '{subject}' not found.")
                 problem = self._incompatibility(subject, body)

@@ -164,9 +164,15 @@ class ProtobufRegistry:
             if file.name in option_files or not is_well_known(file.name)
         }
         for version, read in self._read_versions(subject):
-            with suppress(ConfigError):  # A version that protoc rejects is a different one.
+            try:
                 if files <= {_comparable_file(file) for file in files_of(read())}:
                     return version
+            except ConfigError:
+                continue  # A version that protoc rejects is a different one.
+            except SchemaRegistryError:
+                # Confluent's API of Apicurio omits the groups of references.
+                if self._requests.has_referenced(version.schema.references):
+                    raise
         return None
 
     def register_import(self, name: str, schemas: Sequence[Any]) -> int:

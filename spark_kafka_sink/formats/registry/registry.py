@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
-from urllib.parse import quote
 from uuid import UUID
 
 from spark_kafka_sink.common.errors import SchemaRegistryError
@@ -196,7 +195,7 @@ class Registry:
         version that does not exist yet.
 
         Raises:
-            SchemaRegistryError: the schema is incompatible with the latest version, or see
+            SchemaRegistryError: the schema is incompatible with earlier versions, or see
                 `RegistryRequests.fail`.
         """
         if self._protobuf.find_version(subject, candidate) is not None:
@@ -206,7 +205,7 @@ class Registry:
         except UnregisteredImportError as error:
             if self._is_compatible(error.name, error.schemas, f"the import {error.name}"):
                 return (
-                    f"the import {error.name} is compatible with its latest version; {subject} is "
+                    f"the import {error.name} is compatible with its versions; {subject} is "
                     "checked when the import is registered"
                 )
             return f"the import {error.name} does not exist in the registry yet"
@@ -214,7 +213,7 @@ class Registry:
         if any(self._has_schema(subject, schema) for schema in schemas):
             return f"subject {subject} has the schema"
         if self._is_compatible(subject, schemas, "the schema"):
-            return f"the schema is compatible with the latest version of subject {subject}"
+            return f"the schema is compatible with the versions of subject {subject}"
         return f"subject {subject} does not exist yet"
 
     def _has_schema(self, subject: str, schema: Any) -> bool:
@@ -233,32 +232,30 @@ class Registry:
         Raises:
             SchemaRegistryError: see `check_compatibility`.
         """
-        action, normalize = f"check the schema of subject {subject}", self._config.normalize
         if self._config.is_mock:  # The subject accepts any schema.
             return True
+        rejections = []
         for schema in schemas:
-            compatible = self._requests.find(
-                action, self._client.test_compatibility, subject, schema, normalize=normalize
-            )
-            if compatible or compatible is None:
-                return compatible is not None
-        reasons = self._requests.call(action, self._incompatibility_reasons, subject, schemas[0])
+            judged = self._judge(subject, "versions/latest", schema)
+            if judged is None:
+                return False
+            if judged["is_compatible"]:  # The level can include earlier versions.
+                judged = self._judge(subject, "versions", schema) or judged
+            if judged["is_compatible"]:
+                return True
+            rejections.append(judged)
+        reasons = rejections[0].get("messages") or ()
         raise SchemaRegistryError(
-            f"{what} is incompatible with the latest version of subject {subject}{reasons}",
+            f"{what} is incompatible with the versions of subject {subject}"
+            + "".join(f": {printable(str(reason))}" for reason in reasons[:1]),
             hint=INCOMPATIBLE_HINT,
         )
 
-    def _incompatibility_reasons(self, subject: str, schema: Any) -> str:
-        """Return the registry's reasons why a schema is incompatible.
-
-        The client requests these reasons, but does not return them.
-        """
-        rest_client = getattr(self._client, "_rest_client", None)
-        if rest_client is None:
-            return ""
-        path = f"compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
-        reasons = rest_client.post(path, body=schema.to_dict()).get("messages") or ()
-        return "".join(f": {printable(str(reason))}" for reason in reasons[:1])
+    def _judge(self, subject: str, versions: str, schema: Any) -> Any:
+        action, normalize = f"check the schema of subject {subject}", self._config.normalize
+        return self._requests.check_compatibility(
+            action, subject, versions, schema, normalize=normalize, verbose=True
+        )
 
     def _check_rules(self, registered: Any, subject: str, text: str) -> RegisteredSchema:
         """Return a registered schema after checking its rules, which require a request by id."""

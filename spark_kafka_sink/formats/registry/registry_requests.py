@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+from urllib.parse import quote, urlencode
 
 from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
 from spark_kafka_sink.common.optional_dependencies import import_extra
@@ -27,6 +28,8 @@ NOT_FOUND_OR_REJECTED: Final = (_NOT_FOUND, _INVALID, 500)
 
 Registries can reject a text that protoc accepts; Apicurio returns status 500 then.
 """
+_NO_VERSIONS: Final = (_NOT_FOUND, 405)
+"""HTTP statuses of a check for a subject without versions, or that the registry does not know."""
 _MAX_MESSAGE_CHARS: Final = 1_500
 """Maximum length of a registry's message, in characters."""
 _MOCKS: dict[str, Any] = {}
@@ -127,7 +130,7 @@ class RegistryRequests:
                 if _http_status(error) not in (_CONFLICT, _INVALID):
                     self.fail(action, error)
                 rejections.append(error)
-                lookup, absent = self.client.lookup_schema, (_NOT_FOUND, _INVALID)
+                lookup, absent = self.client.lookup_schema, NOT_FOUND_OR_REJECTED
                 registered = self.find(action, lookup, subject, schema, absent=absent, **settings)
             if registered is not None:
                 break
@@ -148,6 +151,27 @@ class RegistryRequests:
 
         collect(references)
         return texts
+
+    def has_referenced(self, references: Any) -> bool:
+        """Return True if the registry has all schemas to which a schema refers."""
+        for reference in references or ():
+            name = reference.subject, reference.version
+            schema = self.find(f"read subject {name[0]}", self.client.get_version, *name)
+            if schema is None or not self.has_referenced(schema.schema.references):
+                return False
+        return True
+
+    def check_compatibility(
+        self, action: str, subject: str, versions: str, schema: Any, **options: Any
+    ) -> Any:
+        """Return the registry's judgement of a schema, or None if it has no such versions.
+
+        The client requests the reasons, but does not return them, and its older releases cannot
+        compare all versions.
+        """
+        path = f"compatibility/subjects/{quote(subject, safe='')}/{versions}?{urlencode(options)}"
+        post = self.client._rest_client.post  # noqa: SLF001
+        return self.find(action, post, path, absent=_NO_VERSIONS, body=schema.to_dict())
 
     def read_version(self, subject: str, version: int, fmt: str | None = None) -> Any:
         """Return the schema of a version."""

@@ -220,6 +220,28 @@ def test_schema_that_the_rule_cannot_compare(
         client.set_compatibility("newer-draft-value", "BACKWARD")
 
 
+def test_dry_run_compares_all_versions_that_the_level_includes(
+    broker: EmbeddedBroker, client: SchemaRegistryClient
+) -> None:
+    options = options_of(client, "transitive", "avro")
+    frames: list[tuple[StructType, dict[str, Any]]] = [
+        (frame(id=StringType(), n=StringType()), {"id": "a", "n": "x"}),
+        (frame(id=StringType()), {"id": "a"}),
+    ]
+    for columns, row in frames:
+        write_rows(broker, columns, [row], **options)
+    client.set_compatibility("transitive-value", "BACKWARD_TRANSITIVE")
+    for settings in ({"dryRun": "true"}, {}):
+        with pytest.raises(SchemaRegistryError, match=r"(?i)incompatible"):
+            write_rows(
+                broker,
+                frame(id=StringType(), n=LongType()),
+                [{"id": "a", "n": 1}],
+                **options,
+                **settings,
+            )
+
+
 def test_dropped_protobuf_columns_keep_the_numbers_of_others(
     broker: EmbeddedBroker, client: SchemaRegistryClient
 ) -> None:

@@ -257,6 +257,27 @@ def test_unreadable_versions_prevent_a_second_version(
     assert registry.subjects == {"base": [1], "events-value": [2]}
 
 
+def test_version_with_a_missing_reference_is_another_one(
+    broker: EmbeddedBroker, registry: SmallRegistry, tmp_path: Path
+) -> None:
+    """Confluent's API of Apicurio returns a reference to another group without its group."""
+    (tmp_path / "base.proto").write_text(BASE)
+    (tmp_path / "main.proto").write_text(MAIN)
+    nested = {"name": "nested.proto", "subject": "of-another-group", "version": 1}
+    registry.put("nested", BASE, "PROTOBUF", references=[nested])
+    reference = {"name": "base.proto", "subject": "nested", "version": 1}
+    registry.put("events-value", f"{MAIN} message Other {{}}", "PROTOBUF", references=[reference])
+    options = {
+        **PROTOBUF,
+        "schema.registry.url": registry.url,
+        "value.schema.file": str(tmp_path / "main.proto"),
+        "value.schema.name": "m.Order",
+    }
+    for settings in ({"dryRun": "true"}, {}):
+        write_rows(broker, ORDER, ROWS, **options, **settings)
+    assert registry.subjects == {"nested": [1], "events-value": [2, 4], "base.proto": [3]}
+
+
 @pytest.mark.parametrize(("second", "reason"), [(409, "first"), (422, "first"), (401, "second")])
 def test_reason_of_a_rejected_file(
     broker: EmbeddedBroker,

@@ -109,7 +109,7 @@ def test_dry_run_checks_the_schema_that_is_registered(
     write_texts(broker, columns("b new"), **options, dryRun="true")
     assert registry.subjects == {"events-value": [1]}
     write_texts(broker, columns("b new"), **options)
-    checks = [body["schema"] for path, body in registry.bodies if path.startswith("/compat")]
+    checks = [body["schema"] for path, body in registry.bodies if path.endswith("/versions/latest")]
     assert checks == [registry.schemas[1]["schema"]]
     assert "string b = 2;" in checks[0]
 

@@ -205,6 +205,23 @@ def test_incompatible_schema_fails_before_any_task(sink: RegistrySink, dry_run: 
     assert sink.registry.subjects == {"events-value": [1]}
 
 
+@pytest.mark.parametrize("status", [404, 405])
+def test_registry_that_compares_only_with_the_latest_version(
+    sink: RegistrySink, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    respond = sink.registry.respond
+
+    def respond_without(method: str, target: str, body: dict[str, Any]) -> tuple[int, Any]:
+        is_unknown = target.startswith("/compat") and "/versions?" in target
+        return (status, {}) if is_unknown else respond(method, target, body)
+
+    monkeypatch.setattr(sink.registry, "respond", respond_without)
+    wider = StructType([*ORDER.fields, StructField("tax", DoubleType())])
+    for columns, dry_run in ((ORDER, "false"), (wider, "true")):
+        sink.write(columns, [{"id": "b", "price": 2.0, "tax": 0.1}], dryRun=dry_run)
+    assert sink.registry.subjects == {"events-value": [1]}
+
+
 def test_dry_run_registers_nothing(sink: RegistrySink) -> None:
     sink.write(dryRun="true")
     assert sink.registry.subjects == {}
