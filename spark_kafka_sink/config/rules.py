@@ -38,16 +38,12 @@ def apply_rules(values: OptionValues, set_options: frozenset[str]) -> Changes:
         ConfigError: two options contradict each other.
     """
     result = dict(values)
-    for rule in (
-        _adjust_idempotence,
-        _require_gapless,
-        _delivery_timeout,
-        _adjust_backoff,
-        _adjust_batch_size,
-        _limit_times,
-    ):
-        result.update(rule(result, set_options))
-    return result
+    result |= _adjust_idempotence(result, set_options)
+    _check_gapless(result)
+    result |= _adjust_delivery_timeout(result, set_options)
+    result |= _adjust_backoff(result, set_options)
+    result |= _adjust_batch_size(result, set_options)
+    return result | _limit_times(result)
 
 
 def _adjust_idempotence(values: OptionValues, set_options: frozenset[str]) -> Changes:
@@ -70,15 +66,13 @@ def _adjust_idempotence(values: OptionValues, set_options: frozenset[str]) -> Ch
     return {_IDEMPOTENCE: not reasons}
 
 
-def _require_gapless(values: OptionValues, set_options: frozenset[str]) -> Changes:
+def _check_gapless(values: OptionValues) -> None:
     """Require idempotence, as librdkafka does: without it, retries cause gaps and duplicates."""
-    del set_options
     if values["enable.gapless.guarantee"] and not values[_IDEMPOTENCE]:
         raise ConfigError(
             "option kafka.enable.gapless.guarantee requires idempotence",
             hint=f"Set acks=all, retries above 0 and kafka.{_IDEMPOTENCE}=true.",
         )
-    return {}
 
 
 def _against_idempotence(values: OptionValues) -> list[str]:
@@ -90,7 +84,7 @@ def _against_idempotence(values: OptionValues) -> list[str]:
     return reasons
 
 
-def _delivery_timeout(values: OptionValues, set_options: frozenset[str]) -> Changes:
+def _adjust_delivery_timeout(values: OptionValues, set_options: frozenset[str]) -> Changes:
     timeout, linger, request = (
         values[name] for name in ("delivery.timeout.ms", "linger.ms", "request.timeout.ms")
     )
@@ -166,11 +160,10 @@ def _adjust_batch_size(values: OptionValues, set_options: frozenset[str]) -> Cha
     return {"batch.size": buffer}
 
 
-def _limit_times(values: OptionValues, set_options: frozenset[str]) -> Changes:
+def _limit_times(values: OptionValues) -> Changes:
     """Limit times to 24 days, which every timer accepts.
 
     The limit also replaces Java's value -1, which means never.
     """
-    del set_options
     times = {name: value for name, value in values.items() if name.endswith(".ms")}
     return {name: _MAX_MS if value < 0 else min(value, _MAX_MS) for name, value in times.items()}

@@ -132,7 +132,7 @@ class _Demo:
 
     def __init__(self, options: DemoOptions, console: Console, folder: Path) -> None:
         self._options = options
-        self._new_console = console
+        self._console = console
         self._parquet = folder / "flights.parquet"
         self._report = folder / "report.json"
         self._log = folder / "spark.log"
@@ -159,7 +159,7 @@ class _Demo:
         with self._timed_step("checked") as done:
             findings = [*check(flights.by_key(), received, sizes), check_report(report, sizes)]
             done(f"{len(findings)} findings, below")
-        print_report(report, self._new_console)
+        print_report(report, self._console)
         return self._print_verdict(findings, time.monotonic() - started)
 
     def _start_broker(self, stack: ExitStack) -> str:
@@ -227,7 +227,7 @@ class _Demo:
         yield results.append
         for text in results:
             seconds = time.monotonic() - started
-            self._new_console.print(f"  {name:10}{text:66}{seconds:6.1f} s", soft_wrap=True)
+            self._console.print(f"  {name:10}{text:66}{seconds:6.1f} s", soft_wrap=True)
 
     @contextmanager
     def _progress_bar(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
@@ -235,22 +235,20 @@ class _Demo:
         columns = [SpinnerColumn(), TextColumn(name), BarColumn()]
         if total is not None:
             columns.append(MofNCompleteColumn())
-        silent = not self._new_console.is_terminal
-        with Progress(
-            *columns, console=self._new_console, transient=True, disable=silent
-        ) as progress:
+        silent = not self._console.is_terminal
+        with Progress(*columns, console=self._console, transient=True, disable=silent) as progress:
             bar = progress.add_task(name, total=total)
             yield lambda count: progress.update(bar, completed=count)
 
     def _print_verdict(self, findings: list[CheckResult], seconds: float) -> bool:
         for finding in findings:
             mark = "[green]ok[/]   " if finding.has_passed else "[red]WRONG[/]"
-            self._new_console.print(f"  {mark} {finding.text}")
+            self._console.print(f"  {mark} {finding.text}")
         all_passed = all(finding.has_passed for finding in findings)
         word = "all checks passed" if all_passed else "the check failed"
-        self._new_console.print(f"demo: {word}, {seconds:.1f} s")
+        self._console.print(f"demo: {word}, {seconds:.1f} s")
         if all_passed:
-            self._new_console.print(_next_commands(), soft_wrap=True)
+            self._console.print(_next_commands(), soft_wrap=True)
         return all_passed
 
 

@@ -147,7 +147,7 @@ class SecurityOptions:
     sasl_login_connect_timeout_ms = int_option("sasl.login.connect.timeout.ms", None)
     """Connection timeout for requests to the issuer; default: 10,000."""
     sasl_login_read_timeout_ms = int_option("sasl.login.read.timeout.ms", None)
-    """Timeout for reading responses from the issuer; 10,000 if not set."""
+    """Timeout for reading responses from the issuer; default: 10,000."""
     sasl_login_retry_backoff_ms = long_option("sasl.login.retry.backoff.ms", 100)
     """Wait before the first retry of a request to the issuer; doubled after each retry."""
     sasl_login_retry_backoff_max_ms = long_option("sasl.login.retry.backoff.max.ms", 10_000)

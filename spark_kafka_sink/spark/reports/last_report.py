@@ -44,9 +44,8 @@ def _server_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryRepor
     """
     if not HAS_DATA_SOURCES:
         raise ReportError("PySpark 3.5 cannot read reports with Spark Connect", hint=_HINT)
-    from spark_kafka_sink.spark.reports.connect_reports import (
-        read_report_rows,
-    )  # needs data sources
+    # Imported here because it needs data sources.
+    from spark_kafka_sink.spark.reports.connect_reports import read_report_rows
 
     try:
         rows = read_report_rows(spark, queries=queries)

@@ -37,12 +37,13 @@ _NO_ID: Final = b"\0\0\0\0\0"
 """Placeholder for the schema id in a dry run, which registers nothing."""
 SAME_RUN: Final = (0, 0)
 """`StreamStart.latest` of streams whose name identifies the start."""
-_CACHED_ROLES: dict[Hashable, _CachedRoles] = {}
+_cached_roles: dict[Hashable, _CachedRoles] = {}
 """The columns' roles of the streams that this process plans, with complete specs.
 
-Guarded by `_lock`: foreachBatch plans in the threads of the queries.
+foreachBatch plans in the threads of the queries.
 """
-_lock = Lock()
+_cached_roles_lock = Lock()
+"""Guards `_cached_roles`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +91,17 @@ def with_schemas(
         return _complete_specs(roles, schema, config)
     # A dry run has no ids; a foreachBatch function can write to several topics.
     key = (start.name, roles, schema.json(), config.formats, config.topic, config.dry_run)
-    cached = _CACHED_ROLES.get(key)
+    with _cached_roles_lock:
+        cached = _cached_roles.get(key)
     if cached is not None and cached.is_valid_for(start):
         return cached.roles
     completed = _complete_specs(roles, schema, config)
     if start.latest is not None:
-        with _lock:
-            _CACHED_ROLES.pop(key, None)
-            _CACHED_ROLES[key] = _CachedRoles(completed, start.latest)
-            while len(_CACHED_ROLES) > _MAX_CACHED_ROLES:
-                del _CACHED_ROLES[next(iter(_CACHED_ROLES))]
+        with _cached_roles_lock:
+            _cached_roles.pop(key, None)
+            _cached_roles[key] = _CachedRoles(completed, start.latest)
+            while len(_cached_roles) > _MAX_CACHED_ROLES:
+                del _cached_roles[next(iter(_cached_roles))]
     return completed
 
 

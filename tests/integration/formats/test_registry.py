@@ -427,7 +427,7 @@ def test_stream_registers_once_per_start(
     monkeypatch.setattr(
         "spark_kafka_sink.spark.write_plan.latest_query_start", lambda: next(starts)
     )
-    spec_completion._CACHED_ROLES.clear()
+    spec_completion._cached_roles.clear()
     options = {**sink.options, "checkpointLocation": "/nowhere"}
     for registered in (1, 1, 1, 2, 2):  # The fourth start follows a restart of the stream.
         KafkaProdDataSource(options).streamWriter(ORDER, overwrite=False)
