@@ -1,8 +1,8 @@
 """The APIs that the broker supports, with one handler function per API, grouped by subject.
 
 A handler is a function ``(context: RequestContext) -> HandlerResult``. It returns the response's
-fields, with their names in the newest version. Each module docstring lists the supported versions
-and their behavior.
+fields, with their names in the newest version. The docstring of a function or of
+its module lists the supported versions and their behavior.
 
 CONTRIBUTING.md lists the steps to add an API. ApiVersions announces all APIs in `_SERVED` of
 `api_versions`.
@@ -13,8 +13,9 @@ In reading order:
   requests
 - `api_versions`: ApiVersions, SASL requests outside of authentication, and the table of all
   handlers, optionally limited to the versions of a Kafka release
-- `metadata`: Metadata, DescribeTopicPartitions, DescribeCluster, FindCoordinator, DescribeLogDirs,
-  and authorized operations
+- `authorized_operations`: the operations that are not denied to a client, as in responses
+- `cluster`: DescribeCluster, FindCoordinator and DescribeLogDirs
+- `metadata`: Metadata and DescribeTopicPartitions
 - `produce`: Produce, including requests that wait for acks=all
 - `fetch`: Fetch, ListOffsets and OffsetForLeaderEpoch
 - `topics`: CreateTopics, CreatePartitions, DeleteTopics, DeleteRecords,

@@ -22,6 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.handlers import (
+    cluster,
     config_changes,
     configs,
     consumer_groups,
@@ -144,7 +145,7 @@ _SERVED = [
     _serve(ApiKey.METADATA, 0, 13, metadata.metadata),
     _serve(ApiKey.OFFSET_COMMIT, 2, 10, consumer_groups.offset_commit),
     _serve(ApiKey.OFFSET_FETCH, 1, 10, consumer_groups.offset_fetch),
-    _serve(ApiKey.FIND_COORDINATOR, 0, 6, metadata.find_coordinator),
+    _serve(ApiKey.FIND_COORDINATOR, 0, 6, cluster.find_coordinator),
     _serve(ApiKey.JOIN_GROUP, 0, 9, consumer_groups.join_group),
     _serve(ApiKey.HEARTBEAT, 0, 4, consumer_groups.heartbeat),
     _serve(ApiKey.LEAVE_GROUP, 0, 5, consumer_groups.leave_group),
@@ -166,10 +167,10 @@ _SERVED = [
     _serve(ApiKey.LIST_TRANSACTIONS, 0, 2, transactions.list_transactions),
     _serve_each_item(ApiKey.DESCRIBE_CONFIGS, 1, 4, configs.describe_resource),
     _serve_each_item(ApiKey.DELETE_GROUPS, 0, 2, consumer_groups.delete_group),
-    _serve(ApiKey.DESCRIBE_CLUSTER, 0, 2, metadata.describe_cluster),
+    _serve(ApiKey.DESCRIBE_CLUSTER, 0, 2, cluster.describe_cluster),
     _serve(ApiKey.CREATE_PARTITIONS, 0, 3, topics.create_partitions),
     _serve_each_partition(ApiKey.DELETE_RECORDS, 0, 2, topics.delete_records),
-    _serve(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, metadata.describe_log_dirs),
+    _serve(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, cluster.describe_log_dirs),
     _serve(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, metadata.describe_topic_partitions),
     _serve(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, config_changes.incremental_alter_configs),
     _serve_each_partition(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, fetch.epoch_end),

@@ -1,13 +1,4 @@
-"""DescribeConfigs and ListConfigResources.
-
-DescribeConfigs 1-4: configs of topics, brokers and groups, and the levels of loggers. The synonyms
-list the sources of a value, highest precedence first. The configs of a broker must be requested
-from that broker; an empty broker name returns the configs that are set for all brokers. Requests
-for other resource types fail with INVALID_REQUEST.
-
-ListConfigResources 0-1 (KIP-1142): the resources that DescribeConfigs accepts. Version 0 lists only
-client metrics, which this broker does not support. Groups are listed if configs are set for them.
-"""
+"""DescribeConfigs and ListConfigResources."""
 
 from __future__ import annotations
 
@@ -62,7 +53,12 @@ def check_node(context: RequestContext, name: str) -> None:
 
 
 def describe_resource(context: RequestContext, item: Any) -> FieldValues:
-    """Handle a resource of the DescribeConfigs API."""
+    """Return configs of a topic, a broker or a group, or the levels of loggers.
+
+    DescribeConfigs 1-4: the synonyms list the sources of a value, highest precedence first. The
+    configs of a broker must be requested from that broker; an empty broker name returns the configs
+    that are set for all brokers. Requests for other resource types fail with INVALID_REQUEST.
+    """
     keys = item.configuration_keys  # As in Kafka, an empty list requests all configs.
     configs = [
         config
@@ -197,7 +193,11 @@ def _config_entry(
 
 
 def list_config_resources(context: RequestContext) -> HandlerResult:
-    """Handle the ListConfigResources API."""
+    """Return the resources that DescribeConfigs accepts (ListConfigResources 0-1, KIP-1142).
+
+    Version 0 lists only client metrics, which this broker does not support. Groups are listed if
+    configs are set for them.
+    """
     requested = set(context.get("resource_types", ()))
     if requested - {*ConfigResourceType, _CLIENT_METRICS}:
         return {"error_code": ErrorCode.unsupported_version}

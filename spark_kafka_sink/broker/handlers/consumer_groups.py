@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
-from spark_kafka_sink.broker.handlers.metadata import NOT_REQUESTED, operations_on
+from spark_kafka_sink.broker.handlers.authorized_operations import NOT_REQUESTED, operations_on
 from spark_kafka_sink.broker.handlers.request_context import HandlerResult, NoFields, RequestContext
 from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
@@ -50,8 +50,14 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup, GroupMember
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
+_JOIN_WITH_KNOWN_ID = 4
+"""First version of JoinGroup for which new clients need a member id (KIP-394)."""
+_JOIN_WITHOUT_ASSIGNMENT = 9
+"""First version of JoinGroup that lets a leader skip the assignment (KIP-814)."""
 _SYNC_WITH_PROTOCOL = 5
 """First version of SyncGroup with the group's protocol type and name."""
+_LEAVE_OF_MEMBERS = 3
+"""First version of LeaveGroup for several members."""
 _NO_NEW_PROTOCOL = (
     "This broker does not support the consumer group protocol of KIP-848: set "
     "group.protocol=classic on the consumer."
@@ -125,8 +131,8 @@ def join_group(context: RequestContext) -> HandlerResult:
         rebalance_timeout=context.get("rebalance_timeout", request.session_timeout).total_seconds(),
         protocol_type=request.protocol_type,
         protocols={protocol.name: bytes(protocol.metadata) for protocol in request.protocols},
-        needs_known_id=context.version >= 4,
-        may_skip_assignment=context.version >= 9,
+        needs_known_id=context.version >= _JOIN_WITH_KNOWN_ID,
+        may_skip_assignment=context.version >= _JOIN_WITHOUT_ASSIGNMENT,
     )
     groups = context.cluster.group_coordinator
     find = groups.get_or_empty if request.member_id else groups.get_or_create
@@ -171,9 +177,10 @@ def leave_group(context: RequestContext) -> HandlerResult:
     if error := context.group_coordinator_error():
         return {"error_code": error}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
-    leaving = request.members if context.version >= 3 else [request]
+    has_members = context.version >= _LEAVE_OF_MEMBERS
+    leaving = request.members if has_members else [request]
     members = [_remove_member(group, item, context.cluster.clock.monotonic()) for item in leaving]
-    if context.version >= 3:
+    if has_members:
         return {"members": members}
     return {"error_code": members[0]["error_code"]}
 

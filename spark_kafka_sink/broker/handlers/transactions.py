@@ -1,41 +1,4 @@
-"""InitProducerId, the transaction APIs of producers, WriteTxnMarkers, and description APIs.
-
-InitProducerId 0-5: without a transactional id, return a new producer id with epoch 0 (KIP-98). With
-a transactional id, return its producer id with the next epoch, which fences older producers. If a
-transaction of an older producer is open, it is aborted first, and CONCURRENT_TRANSACTIONS makes the
-client retry. Since version 3, a producer can send its current id and epoch (KIP-360); the request
-fails if a newer producer exists. Without a transactional id, both fields are ignored.
-
-AddPartitionsToTxn 0-5: add partitions to a transaction before records are written to them. Clients
-use versions up to 3, with one transaction per request. Since version 4, a request can contain
-several transactions, and `verify_only` checks whether the partitions are already part of the
-transaction (KIP-890). If a partition does not exist, no partition is added, and the error for the
-existing partitions is OPERATION_NOT_ATTEMPTED.
-
-AddOffsetsToTxn 0-4: add a group's offsets to a transaction (KIP-98). Clients that use transactions
-V2 do not send this request, because TxnOffsetCommit also adds the group.
-
-TxnOffsetCommit 0-5: store offsets that take effect when the transaction is committed (KIP-98).
-Since version 3, the request can contain a group member and its generation, which are checked
-(KIP-447). Up to version 4, the client must send AddOffsetsToTxn first; version 5 includes this step
-(KIP-890).
-
-EndTxn 0-5: commit or abort. Version 5 is used for transactions V2 (KIP-890): every request
-increments the epoch. The response contains the new epoch, and a new producer id if the epochs are
-exhausted. The response to a retry is the same. In older versions, the epoch does not change.
-
-WriteTxnMarkers 1-2: write transaction markers to partitions that the node leads. The embedded
-coordinator writes markers directly. This API is for `kafka-transactions abort`, which aborts
-hanging transactions (KIP-664). Since version 2, a marker contains the transaction version. With
-transactions V2, the epoch of a marker must be newer than the epoch of the records (KIP-1228).
-
-ListTransactions 0-2: list the transactional ids that the receiving node coordinates. Requests can
-filter by state and producer id, since version 1 also by the duration of open transactions
-(KIP-994), and since version 2 by a regular expression for the whole transactional id (KIP-1152).
-
-DescribeTransactions 0 returns the state of transactional ids. DescribeProducers 0 returns the
-producers of partitions with a replica on the node (KIP-664).
-"""
+"""The transaction APIs of producers, WriteTxnMarkers, and description APIs."""
 
 from __future__ import annotations
 
@@ -95,7 +58,15 @@ def _error_for_client(error: ErrorCode, context: RequestContext) -> ErrorCode:
 
 
 def init_producer_id(context: RequestContext) -> HandlerResult:
-    """Handle the InitProducerId API."""
+    """Return a new producer id, or the producer id of a transactional id (InitProducerId 0-5).
+
+    Without a transactional id, the producer id is new and its epoch is 0 (KIP-98). With a
+    transactional id, the response contains its producer id with the next epoch, which fences older
+    producers. If a transaction of an older producer is open, it is aborted first, and
+    CONCURRENT_TRANSACTIONS makes the client retry. Since version 3, a producer can send its current
+    id and epoch (KIP-360); the request fails if a newer producer exists. Without a transactional
+    id, both fields are ignored.
+    """
     expected = ProducerIdAndEpoch(
         context.get("producer_id", NO_PRODUCER_ID), context.get("producer_epoch", NO_PRODUCER_EPOCH)
     )
@@ -122,7 +93,13 @@ def _producer_fields(context: RequestContext, result: ProducerIdOrError) -> Hand
 
 
 def add_partitions_to_txn(context: RequestContext) -> HandlerResult:
-    """Handle the AddPartitionsToTxn API."""
+    """Add partitions to a transaction before records are written to them (AddPartitionsToTxn 0-5).
+
+    Clients use versions up to 3, with one transaction per request. Since version 4, a request can
+    contain several transactions, and `verify_only` checks whether the partitions are already part
+    of the transaction (KIP-890). If a partition does not exist, no partition is added, and the
+    error for the existing partitions is OPERATION_NOT_ATTEMPTED.
+    """
     request = context.request
     if context.version >= _ADD_TO_SEVERAL:
         results = [_add_transaction(context, item) for item in request.transactions]
@@ -176,7 +153,11 @@ def _partition_errors(topics: Any, errors: dict[TopicPartition, ErrorCode]) -> l
 
 
 def add_offsets_to_txn(context: RequestContext) -> HandlerResult:
-    """Handle the AddOffsetsToTxn API."""
+    """Add a group's offsets to a transaction (AddOffsetsToTxn 0-4, KIP-98).
+
+    Clients that use transactions V2 do not send this request, because TxnOffsetCommit also adds the
+    group.
+    """
     request = context.request
     error = context.transaction_coordinator_error(request.transactional_id)
     error = error or context.cluster.transaction_coordinator.add(
@@ -186,7 +167,12 @@ def add_offsets_to_txn(context: RequestContext) -> HandlerResult:
 
 
 def txn_offset_commit(context: RequestContext) -> HandlerResult:
-    """Handle the TxnOffsetCommit API."""
+    """Store offsets that take effect when the transaction is committed (KIP-98).
+
+    TxnOffsetCommit 0-5: since version 3, the request can contain a group member and its generation,
+    which are checked (KIP-447). Up to version 4, the client must send AddOffsetsToTxn first;
+    version 5 includes this step (KIP-890).
+    """
     exists = {
         key
         for item in context.request.topics
@@ -239,7 +225,12 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
 
 
 def end_txn(context: RequestContext) -> HandlerResult:
-    """Handle the EndTxn API."""
+    """Commit or abort a transaction (EndTxn 0-5).
+
+    Version 5 is used for transactions V2 (KIP-890): every request increments the epoch. The
+    response contains the new epoch, and a new producer id if the epochs are exhausted. The response
+    to a retry is the same. In older versions, the epoch does not change.
+    """
     request = context.request
     result = context.transaction_coordinator_error(
         request.transactional_id
@@ -253,7 +244,13 @@ def end_txn(context: RequestContext) -> HandlerResult:
 
 
 def write_txn_markers(context: RequestContext) -> HandlerResult:
-    """Handle the WriteTxnMarkers API."""
+    """Write transaction markers to partitions that the node leads (WriteTxnMarkers 1-2).
+
+    The embedded coordinator writes markers directly. This API is for `kafka-transactions abort`,
+    which aborts hanging transactions (KIP-664). Since version 2, a marker contains the transaction
+    version. With transactions V2, the epoch of a marker must be newer than the epoch of the records
+    (KIP-1228).
+    """
     return {"markers": [_write_marker(context, item) for item in context.request.markers]}
 
 
@@ -293,7 +290,7 @@ def _check_marker(partition: Partition, marker: EndTransactionMarker, *, is_v2: 
 
 
 def describe_transaction(context: RequestContext, name: str) -> FieldValues | ErrorCode:
-    """Handle a transactional id of the DescribeTransactions API."""
+    """Return the state of a transactional id (DescribeTransactions 0, KIP-664)."""
     error = context.transaction_coordinator_error(name) if name else ErrorCode.invalid_request
     txn = context.cluster.transaction_coordinator.find(name)
     if error or txn is None:
@@ -314,7 +311,12 @@ def describe_transaction(context: RequestContext, name: str) -> FieldValues | Er
 
 
 def list_transactions(context: RequestContext) -> HandlerResult:
-    """Handle the ListTransactions API."""
+    """Return the transactional ids that the receiving node coordinates (ListTransactions 0-2).
+
+    Requests can filter by state and producer id, since version 1 also by the duration of open
+    transactions (KIP-994), and since version 2 by a regular expression for the whole transactional
+    id (KIP-1152).
+    """
     transactions = context.cluster.transaction_coordinator.all()
     try:
         matches = _match_pattern(context.get("transactional_id_pattern", None), transactions)
@@ -361,7 +363,10 @@ def _match_pattern(pattern: str | None, transactions: Sequence[TransactionMetada
 
 
 def describe_producers(context: RequestContext, item: Any, index: int) -> FieldValues | ErrorCode:
-    """Handle a partition of the DescribeProducers API."""
+    """Return the producers of a partition with a replica on the node.
+
+    DescribeProducers 0 (KIP-664).
+    """
     partition = context.partition(item.name, index)
     if context.node not in partition.replicas:
         return ErrorCode.not_leader_or_follower

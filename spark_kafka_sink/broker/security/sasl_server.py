@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MAX_RECEIVE_BYTES: Final = 524_288
 """Maximum frame size before authentication in bytes (Kafka's sasl.server.max.receive.size)."""
+_RAW_TOKENS_VERSION: Final = 0
+"""Version of SaslHandshake after which clients do not wrap tokens in SaslAuthenticate requests."""
 _MIN_REAUTH_S: Final = 1.0
 """Kafka's KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS, in seconds."""
 _MAX_MS: Final = timedelta.max // timedelta(milliseconds=1)
@@ -180,7 +182,7 @@ class SaslServerAuthenticator:
         self._mechanism = mechanism
         self._exchange = self._makers[mechanism]()
         self._stage = Stage.AUTHENTICATE
-        self.takes_tokens = version == 0
+        self.takes_tokens = version == _RAW_TOKENS_VERSION
         return {"error_code": ErrorCode.none, "mechanisms": enabled}
 
     def authenticate(self, message: bytes, clock: Clock) -> dict[str, Any]:
