@@ -20,7 +20,7 @@ from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.redis.redis_backend import RedisBackend
 from spark_kafka_sink.broker.state_lock import StateLock
 from spark_kafka_sink.broker.storage.data_dir import DataDir
-from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
+from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 
 if TYPE_CHECKING:

@@ -4,11 +4,12 @@ In reading order:
 
 - `log_storage`: the interfaces `LogStorage` and `StorageBackend`, and batch tables
 - `log_segment`: a segment in memory
-- `segmented_storage`: `SegmentedStorage` (a log that consists of segments), and the in-memory
-  backend
+- `segmented_storage`: `SegmentedStorage`, a log that consists of segments: rolling and retention
+- `memory_backend`: `MemoryBackend`, the backend in memory
 - `file_handles`: the open files of a data folder
 - `segment_indexes`: the index files of a segment
-- `disk_segment`: a segment on disk and its recovery
+- `disk_segment`: a segment on disk
+- `log_recovery`: which data is kept, cut off or rejected when the broker starts
 - `data_dir`: `DataDir`, the backend on disk
 - `journal`: the journal, which stores cluster metadata (everything except the logs)
 """

@@ -1,7 +1,8 @@
 """The data folder of a broker, with one folder per partition, in Kafka's layout.
 
 The broker changes only files that it has written: the segments of partitions in its journal. A
-folder that contains data but no journal is rejected.
+folder that contains data but no journal is rejected. `log_recovery` decides what is cut off after a
+crash.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, scan
+from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, own_files
 from spark_kafka_sink.broker.storage.file_handles import FileHandles, sync_folder
 from spark_kafka_sink.broker.storage.journal import (
     LOG_START,
@@ -22,12 +23,12 @@ from spark_kafka_sink.broker.storage.journal import (
     close_locked,
     open_locked,
 )
+from spark_kafka_sink.broker.storage.log_recovery import LogRecovery
 from spark_kafka_sink.broker.storage.log_storage import OnBatch, StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.local_path import absolute_path
 from spark_kafka_sink.common.text import listed
-from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,11 +42,8 @@ JOURNAL: Final = "cluster.journal"
 LOCK: Final = ".lock"
 _NO_DATA: Final = frozenset({LOCK, "lost+found"})
 _MAX_LISTED: Final = 5
-_LOG_FILE: Final = re.compile(r"\d{20}\.log")
 _NOT_WRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _FREE: Final = "Free space on the disk, or make it writable"
-_NO_MARK: Final = f"delete {CLEAN_MARK} in the data folder to {{}}"
-_TRUNCATE: Final = _NO_MARK.format("truncate the log there")
 _SEGMENT_FILE: Final = re.compile(r"\d{20}(\.log|\.index|\.timeindex)")
 
 
@@ -68,7 +66,7 @@ class DataDir(StorageBackend):
             _check_own(self.path)
             self._lock = open_locked(self.path / LOCK, os.O_RDWR | os.O_CREAT)
             self.journal = self._open_journal()
-            mark = _remove_mark(self.path / CLEAN_MARK)
+            self._recovery = LogRecovery(self.path / CLEAN_MARK)
             sync_folder(self.path)
         except BlockingIOError as error:
             raise ConfigError(
@@ -80,10 +78,6 @@ class DataDir(StorageBackend):
                 f"the data folder {self.path} cannot be used: {error.strerror}",
                 hint="Set data_dir to a folder that the broker can write to.",
             ) from error
-        self.was_clean = mark is not None
-        self._known_gaps = frozenset((mark or "").splitlines())
-        self._gaps: list[str] = []
-        """The gaps that a clean shutdown records, so that the next start does not reject them."""
 
     def _open_journal(self) -> Journal:
         try:
@@ -139,7 +133,14 @@ class DataDir(StorageBackend):
                 _LOG.warning("the partition folder %s is missing: its records are lost", folder)
                 folder.mkdir()
                 self.journal.put(RECOVERY_POINT, (topic, partition), None)
-            segments = self._load_segments(TopicPartition(topic, partition), config, on_batch)
+            key = (topic, partition)
+            segments = self._recovery.load_segments(
+                folder,
+                self._new_segment(folder, config),
+                self.journal.get(LOG_START, key) or 0,
+                self.journal.get(RECOVERY_POINT, key) or 0,
+                on_batch,
+            )
             return self._new_storage(topic, partition, config, segments)
         except OSError as error:
             restore = "Restore the folder from a backup, or make it readable"
@@ -148,89 +149,6 @@ class DataDir(StorageBackend):
                 + (f": {error.filename}" if error.filename else ""),
                 hint=_FREE if error.errno in _NOT_WRITABLE else restore,
             ) from error
-
-    def _load_segments(
-        self, topic_partition: TopicPartition, config: LogConfig, on_batch: OnBatch
-    ) -> list[DiskSegment]:
-        """Open the segments of a partition. After a crash, truncate the log at an incomplete batch.
-
-        Only data after the recovery point is truncated: no crash can have damaged the data before
-        it. Offsets below the log start offset may be missing.
-        """
-        folder = self.folder(*topic_partition)
-        start = self.journal.get(LOG_START, topic_partition) or 0
-        recovery_point = self.journal.get(RECOVERY_POINT, topic_partition) or 0
-        segments: list[DiskSegment] = []
-        end = 0
-        paths = _own_files(folder, _LOG_FILE)
-        for number, path in enumerate(paths):
-            if (base := int(path.stem)) < end:
-                reason = f"its first offset is below {end}, the end of the log"
-                raise _damage_error(path, reason, _TRUNCATE)
-            if number and base > max(end, start):
-                self._check_gap(folder, end, base)
-            segment = self._new_segment(folder, config)(base, is_new=False)
-            segments.append(segment)
-            later = paths[number + 1 :]
-            is_flushed = bool(later) and int(later[0].stem) <= recovery_point
-            segment.is_dirty = not (self.was_clean or is_flushed)
-            if not scan(segment, on_batch, trusted=not segment.is_dirty):
-                problem = f"no valid batch at byte {segment.table.size}"
-                if self.was_clean:
-                    raise _damage_error(path, problem, _TRUNCATE)
-                if is_flushed:
-                    raise _damage_error(path, problem, "delete the file to lose only its records")
-                self._truncate_log(segment, later)
-                break
-            end = base if segment.table.last_offset is None else segment.table.last_offset + 1
-        if end < recovery_point:
-            self._report_missing(folder, end, recovery_point)
-        for segment in segments:
-            segment.trim_indexes()
-        for sealed in segments[:-1]:
-            sealed.close()
-        return segments
-
-    def _report_missing(self, folder: Path, end: int, recovery_point: int) -> None:
-        """Reject a log without its last records. After a crash, only log a warning.
-
-        Raises:
-            ConfigError: the records were removed after the broker was stopped cleanly.
-        """
-        reason = f"the offsets {end} to {recovery_point - 1} are missing"
-        if self.was_clean:
-            raise _damage_error(
-                folder, reason, _NO_MARK.format(f"continue {folder.name} at offset {end}")
-            )
-        _LOG.warning("%s is damaged: %s", folder, reason)
-
-    def _check_gap(self, folder: Path, end: int, base: int) -> None:
-        """Reject missing segments. After a crash, keep the later segments, as Kafka does.
-
-        Raises:
-            ConfigError: the segments were removed after the broker was stopped cleanly.
-        """
-        gap = f"{folder.name} {base}"
-        reason = f"the offsets {end} to {base - 1} are missing"
-        if self.was_clean and gap not in self._known_gaps:
-            effect = f"start without the records of {folder.name} at them"
-            raise _damage_error(folder, reason, _NO_MARK.format(effect))
-        _LOG.warning("%s is damaged: %s", folder, reason)
-        self._gaps.append(gap)
-
-    def _truncate_log(self, segment: DiskSegment, later: list[Path]) -> None:
-        """Truncate a log after its last complete batch, because later data is unreliable."""
-        lost = segment.path.stat().st_size - segment.table.size
-        _LOG.warning(
-            "truncating %s: its last %d bytes are not a complete batch; deleting %d later segments",
-            segment.path,
-            lost,
-            len(later),
-        )
-        segment.truncate_file()
-        for path in later:
-            for suffix in (".index", ".timeindex", ".log"):
-                path.with_suffix(suffix).unlink(missing_ok=True)
 
     def _new_segment(self, folder: Path, config: LogConfig) -> partial[DiskSegment]:
         interval = config.index_interval_bytes
@@ -244,7 +162,7 @@ class DataDir(StorageBackend):
             if os.path.lexists(folder):
                 _LOG.warning("not deleting %s: the broker did not create it", folder)
             return
-        files = _own_files(folder, _SEGMENT_FILE)
+        files = own_files(folder, _SEGMENT_FILE)
         if only_if_empty and any(path.stat().st_size for path in files):
             return
         for path in files:
@@ -260,16 +178,21 @@ class DataDir(StorageBackend):
         """See `StorageBackend`. Mark clean data, so that the next broker does not verify it."""
         try:
             if clean:
-                (self.path / CLEAN_MARK).write_text("\n".join(self._gaps), encoding="utf-8")
+                self._recovery.write_mark()
         finally:
-            self._handles.close_all()
-            close_locked(self._lock)
+            self._release()
 
     def abandon(self) -> None:
         """See `StorageBackend`."""
         self.journal.release()
-        self._gaps = sorted(self._known_gaps)
-        self.close(clean=self.was_clean)
+        try:
+            self._recovery.restore_mark()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        self._handles.close_all()
+        close_locked(self._lock)
 
 
 def _create_folder(path: Path) -> None:
@@ -302,30 +225,3 @@ def _check_no_link(folder: Path) -> None:
             "does not follow links",
             hint="Replace the link with the folder that it points to.",
         )
-
-
-def _remove_mark(mark: Path) -> str | None:
-    """Remove the mark of a clean shutdown. Return its text, or None if there was no mark.
-
-    If this process is killed, the next broker finds no mark, and verifies the data.
-    """
-    try:
-        text = mark.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    mark.unlink()
-    return text
-
-
-def _own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """Return the segment files in a partition's folder, sorted by name. Links are omitted."""
-    with os.scandir(folder) as entries:
-        files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
-    return [folder / name for name in sorted(files) if pattern.fullmatch(name)]
-
-
-def _damage_error(path: Path, reason: str, remedy: str) -> ConfigError:
-    return ConfigError(
-        f"{path} is damaged: {reason}",
-        hint=f"Nothing was changed. Restore the files from a backup, or {remedy}.",
-    )

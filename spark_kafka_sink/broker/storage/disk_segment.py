@@ -21,8 +21,16 @@ from spark_kafka_sink.broker.storage.segment_indexes import SegmentIndexes
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, MAGIC, BatchHeader, checksum
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Sequence
     from pathlib import Path
+
+
+def own_files(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    """Return the segment files in a partition's folder, sorted by name. Links are omitted."""
+    with os.scandir(folder) as entries:
+        files = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+    return [folder / name for name in sorted(files) if pattern.fullmatch(name)]
 
 
 def scan(segment: DiskSegment, on_batch: OnBatch, *, trusted: bool) -> bool:

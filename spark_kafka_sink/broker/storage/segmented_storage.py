@@ -8,14 +8,12 @@ from contextlib import ExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.broker.storage.log_segment import INDEX_ENTRY_BYTES, MAX_RELATIVE, LogSegment
 from spark_kafka_sink.broker.storage.log_storage import (
     END,
     UNLIMITED,
     BatchFacts,
     LogStorage,
-    StorageBackend,
     StoredBatch,
 )
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, LogConfig
@@ -45,7 +43,7 @@ class SegmentedStorage(LogStorage):
     """
 
     config: LogConfig = DEFAULT_LOG_CONFIG
-    _new_segment: Callable[[int], LogSegment] = LogSegment
+    new_segment: Callable[[int], LogSegment] = LogSegment
     segments: list[LogSegment] = field(default_factory=list)
     """The segments, oldest first. The last segment is the active segment."""
     _: KW_ONLY
@@ -62,7 +60,7 @@ class SegmentedStorage(LogStorage):
 
     def __post_init__(self) -> None:
         if not self.segments:
-            self.segments.append(self._new_segment(0))
+            self.segments.append(self.new_segment(0))
 
     @property
     def start_offset(self) -> int:
@@ -121,7 +119,7 @@ class SegmentedStorage(LogStorage):
 
     def _roll_segment(self, base_offset: int) -> None:
         self.segments[-1].seal()
-        self.segments.append(self._new_segment(base_offset))
+        self.segments.append(self.new_segment(base_offset))
 
     def _segment_index(self, offset: int) -> int:
         """Return the index of the segment that contains an offset."""
@@ -306,30 +304,3 @@ class SegmentedStorage(LogStorage):
 
 def _stored(segment: LogSegment, number: int) -> StoredBatch:
     return StoredBatch.of(memoryview(b"".join(segment.read(number, number + 1))))
-
-
-class MemoryBackend(StorageBackend):
-    """The `StorageBackend` in memory, whose data is lost when the process exits.
-
-    Memory fills up faster than a disk, so retention.bytes is also enforced whenever a segment is
-    full. The maximum segment size of such a log is a quarter of retention.bytes, but at least 1
-    MiB. As in Kafka, time-based retention is enforced only every log.retention.check.interval.ms.
-    Until then, tests and demos can read records with old timestamps.
-    """
-
-    def __init__(self) -> None:
-        self.journal = Journal()
-
-    def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:  # noqa: ARG002
-        """See `StorageBackend`."""
-        return SegmentedStorage(config, bounded=True)
-
-    def load(
-        self,
-        topic: str,
-        partition: int,
-        config: LogConfig,
-        on_batch: object,  # noqa: ARG002
-    ) -> SegmentedStorage:
-        """See `StorageBackend`. There is nothing to load."""
-        return self.create(topic, partition, config)

@@ -249,7 +249,7 @@ def release_lock(runtime: Any) -> None:
     """Release the locks, as the system does when a process ends."""
     backend = runtime.cluster.topics.store._backend
     assert isinstance(backend, DataDir)
-    backend.was_clean = False
+    backend._recovery.was_clean = False
     backend.abandon()
 
 

@@ -27,7 +27,7 @@ from spark_kafka_sink.broker.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.journal import TOPIC, Journal
-from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend
+from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState

@@ -25,7 +25,8 @@ from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment
 from spark_kafka_sink.broker.storage.file_handles import FileHandles
 from spark_kafka_sink.broker.storage.log_segment import LogSegment
-from spark_kafka_sink.broker.storage.segmented_storage import MemoryBackend, SegmentedStorage
+from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
+from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, LogConfig, TopicConfig
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tools.support.raw_client import batch
