@@ -108,12 +108,12 @@ def api_versions(others: Iterable[ServedApi], versions: VersionRange) -> ServedA
 
 
 def sasl_handshake(_: RequestContext) -> HandlerResult:
-    """Handle the SaslHandshake API."""
+    """Fail with ILLEGAL_SASL_STATE: authentication is complete or not used."""
     return {"error_code": ErrorCode.illegal_sasl_state, "mechanisms": ()}
 
 
 def sasl_authenticate(_: RequestContext) -> HandlerResult:
-    """Handle the SaslAuthenticate API."""
+    """See `sasl_handshake`."""
     return {
         "error_code": ErrorCode.illegal_sasl_state,
         "error_message": "SaslAuthenticate request received after successful authentication",

@@ -1,11 +1,8 @@
 """AlterConfigs and IncrementalAlterConfigs.
 
-AlterConfigs 0-2 and IncrementalAlterConfigs 0-1 (KIP-339) change configs of topics, brokers
-(KIP-226) and groups; IncrementalAlterConfigs also changes the levels of the broker's loggers
-(KIP-412). Changes take effect immediately. The configs with which the broker was started cannot be
-changed, except for those that provide defaults for topics. AlterConfigs replaces all configs of a
-resource; configs that are not in the request are reset. IncrementalAlterConfigs sets, deletes,
-appends to and subtracts from individual configs.
+Both change configs of topics, brokers (KIP-226) and groups. Changes take effect immediately. The
+configs with which the broker was started cannot be changed, except for those that provide defaults
+for topics.
 
 Values are validated as in Kafka's ConfigAdminManager and ControllerConfigurationValidator.
 """
@@ -66,12 +63,18 @@ class ConfigurableResource:
 
 
 def alter_configs(context: RequestContext) -> HandlerResult:
-    """Handle the AlterConfigs API."""
+    """Replace all configs of resources (AlterConfigs 0-2).
+
+    Configs that are not in the request are reset.
+    """
     return _alter_each_resource(context, _replace_configs)
 
 
 def incremental_alter_configs(context: RequestContext) -> HandlerResult:
-    """Handle the IncrementalAlterConfigs API."""
+    """Set, delete, append to and subtract from configs (IncrementalAlterConfigs 0-1, KIP-339).
+
+    Also changes the levels of the broker's loggers (KIP-412).
+    """
     return _alter_each_resource(context, _change_configs)
 
 

@@ -1,32 +1,4 @@
-"""Membership, description, deletion and committed offsets of classic consumer groups.
-
-JoinGroup 0-9: the response is sent after all members have rejoined. Since version 4, a new client
-receives a member id before it joins (KIP-394). Static members are supported since version 5
-(KIP-345). Since version 9, a static member that rejoins as leader can skip the assignment
-(KIP-814).
-
-SyncGroup 0-5: distributes the leader's assignments to all members. Since version 5, a member must
-send the name of the protocol that it expects (KIP-559).
-
-Heartbeat 0-4, LeaveGroup 0-5, DescribeGroups 0-6, ListGroups 0-5, DeleteGroups 0-2.
-
-ConsumerGroupHeartbeat 0-1 fails with UNSUPPORTED_VERSION, as in Kafka if the feature group.version
-is 0 (KIP-848). Nevertheless, ApiVersions announces this API. Otherwise, librdkafka would wait
-forever. With UNSUPPORTED_VERSION, it fails immediately.
-
-OffsetCommit 2-10: accepted from members of the current generation, or from any client while the
-group has no members. Topics are identified by id since version 10 (KIP-848). Metadata of more than
-4,096 characters fails with OFFSET_METADATA_TOO_LARGE.
-
-OffsetFetch 1-10: the committed offsets of one group or, since version 8, of several groups
-(KIP-709). Topics are identified by id since version 10 (KIP-848). A request for stable offsets
-(KIP-447, version 7) fails with UNSTABLE_OFFSET_COMMIT while an open transaction can change any of
-these offsets.
-
-OffsetDelete 0 (KIP-496): delete individual committed offsets of a group. Offsets of topics that a
-member subscribes to are not deleted; the error is GROUP_SUBSCRIBED_TO_TOPIC. Requests for a group
-with members and a protocol type other than "consumer" fail with NON_EMPTY_GROUP.
-"""
+"""Membership, description, deletion and committed offsets of classic consumer groups."""
 
 from __future__ import annotations
 
@@ -112,7 +84,12 @@ def may_commit(
 
 
 def join_group(context: RequestContext) -> HandlerResult:
-    """Handle the JoinGroup API."""
+    """Add a member to a group (JoinGroup 0-9).
+
+    The response is sent after all members have rejoined. Since version 4, a new client receives a
+    member id before it joins (KIP-394). Static members are supported since version 5 (KIP-345).
+    Since version 9, a static member that rejoins as leader can skip the assignment (KIP-814).
+    """
     request = context.request
     config = context.cluster.config
     session = request.session_timeout.total_seconds()
@@ -141,7 +118,10 @@ def join_group(context: RequestContext) -> HandlerResult:
 
 
 def sync_group(context: RequestContext) -> HandlerResult:
-    """Handle the SyncGroup API."""
+    """Distribute the leader's assignments to all members (SyncGroup 0-5).
+
+    Since version 5, a member must send the name of the protocol that it expects (KIP-559).
+    """
     request = context.request
     if error := context.group_coordinator_error():
         return {"error_code": error}
@@ -160,7 +140,7 @@ def sync_group(context: RequestContext) -> HandlerResult:
 
 
 def heartbeat(context: RequestContext) -> HandlerResult:
-    """Handle the Heartbeat API."""
+    """Extend the session of a member (Heartbeat 0-4)."""
     request = context.request
     if error := context.group_coordinator_error():
         return {"error_code": error}
@@ -172,7 +152,7 @@ def heartbeat(context: RequestContext) -> HandlerResult:
 
 
 def leave_group(context: RequestContext) -> HandlerResult:
-    """Handle the LeaveGroup API."""
+    """Remove members from a group (LeaveGroup 0-5)."""
     request = context.request
     if error := context.group_coordinator_error():
         return {"error_code": error}
@@ -192,7 +172,11 @@ def _remove_member(group: ClassicGroup, item: Any, now: float) -> dict[str, Any]
 
 
 def consumer_group_heartbeat(context: RequestContext) -> HandlerResult:
-    """Handle the ConsumerGroupHeartbeat API."""
+    """Fail with UNSUPPORTED_VERSION, as in Kafka if group.version is 0 (KIP-848).
+
+    Nevertheless, ApiVersions announces this API (ConsumerGroupHeartbeat 0-1). Otherwise, librdkafka
+    would wait forever. With UNSUPPORTED_VERSION, it fails immediately.
+    """
     return {
         "error_code": ErrorCode.unsupported_version,
         "error_message": _NO_NEW_PROTOCOL,
@@ -201,7 +185,7 @@ def consumer_group_heartbeat(context: RequestContext) -> HandlerResult:
 
 
 def describe_group(context: RequestContext, group_id: str) -> FieldValues | ErrorCode:
-    """Handle a group of the DescribeGroups API."""
+    """Return the state and the members of a group (DescribeGroups 0-6)."""
     if not context.coordinates(group_id):
         return ErrorCode.not_coordinator
     group = context.cluster.group_coordinator.find(group_id)
@@ -239,7 +223,7 @@ def _describe_member(member: GroupMember, group: ClassicGroup) -> FieldValues:
 
 
 def list_groups(context: RequestContext) -> HandlerResult:
-    """Handle the ListGroups API."""
+    """Return the groups that the receiving node coordinates (ListGroups 0-5)."""
     states = {state.lower() for state in context.get("states_filter", ())}
     types = {kind.lower() for kind in context.get("types_filter", ())}
     return {
@@ -260,7 +244,7 @@ def list_groups(context: RequestContext) -> HandlerResult:
 
 
 def delete_group(context: RequestContext, group_id: str) -> ErrorCode:
-    """Handle a group of the DeleteGroups API."""
+    """Delete a group without members (DeleteGroups 0-2)."""
     if not context.coordinates(group_id):
         return ErrorCode.not_coordinator
     group = context.cluster.group_coordinator.find(group_id)
@@ -274,7 +258,12 @@ def delete_group(context: RequestContext, group_id: str) -> ErrorCode:
 
 
 def offset_commit(context: RequestContext) -> HandlerResult:
-    """Handle the OffsetCommit API."""
+    """Store committed offsets of a group (OffsetCommit 2-10).
+
+    Requests are accepted from members of the current generation, or from any client while the group
+    has no members. Topics are identified by id since version 10 (KIP-848). Metadata of more than
+    4,096 characters fails with OFFSET_METADATA_TOO_LARGE.
+    """
     request = context.request
     error = context.group_coordinator_error() or may_commit(
         context, request.generation_id_or_member_epoch
@@ -316,7 +305,12 @@ def committed_offset(context: RequestContext, requested: Any) -> CommittedOffset
 
 
 def offset_fetch(context: RequestContext) -> HandlerResult:
-    """Handle the OffsetFetch API."""
+    """Return the committed offsets of groups (OffsetFetch 1-10).
+
+    A request contains one group or, since version 8, several groups (KIP-709). Topics are
+    identified by id since version 10 (KIP-848). A request for stable offsets (KIP-447, version 7)
+    fails with UNSTABLE_OFFSET_COMMIT while an open transaction can change any of these offsets.
+    """
     if context.version >= _FETCH_OF_GROUPS:
         return context.handle_each_item(partial(_fetch_group, context))
     return _fetch_group(context, context.request)
@@ -386,7 +380,12 @@ def _fetch_offset(
 
 
 def offset_delete(context: RequestContext) -> HandlerResult:
-    """Handle the OffsetDelete API."""
+    """Delete individual committed offsets of a group (OffsetDelete 0, KIP-496).
+
+    Offsets of topics that a member subscribes to are not deleted; the error is
+    GROUP_SUBSCRIBED_TO_TOPIC. Requests for a group with members and a protocol type other than
+    "consumer" fail with NON_EMPTY_GROUP.
+    """
     if error := context.group_coordinator_error():
         return {"error_code": error}
     group = context.cluster.group_coordinator.find(context.request.group_id)

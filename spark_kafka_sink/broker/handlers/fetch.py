@@ -1,30 +1,4 @@
-"""Fetch, ListOffsets and OffsetForLeaderEpoch.
-
-Fetch 4-17: read batches as they are stored in the log. A request waits for min.bytes until max.wait
-has passed. Batches above the high watermark are not returned. The first batch is returned
-regardless of its size (KIP-74). There are no fetch sessions (KIP-227): the returned session id 0
-makes clients send all partitions in each request, and incremental requests fail. Leader epochs are
-checked (KIP-320). Since version 13, topics are identified by id (KIP-516). read_committed consumers
-receive the batches below the last stable offset and the list of aborted transactions (KIP-98).
-
-ListOffsets 1-10: the offset for a timestamp, or for one of these values:
-
-| timestamp | offset |
-|---|---|
-| -1 | latest; the last stable offset for read_committed consumers |
-| -2 | earliest |
-| -3 | the record with the largest timestamp (KIP-734, since version 7) |
-| -4 | earliest local (KIP-405, since version 8) |
-| -5 | latest tiered (KIP-1005, since version 9); always -1, because there is no tiered storage |
-
-Only records below the high watermark are found. For read_committed consumers, the last stable
-offset is the limit.
-
-OffsetForLeaderEpoch 2-4: the end offset of a leader epoch, or of the newest epoch below it
-(KIP-320). If the epoch is newer than all known epochs, the returned epoch and offset are -1. The
-client's current leader epoch is checked; the errors are FENCED_LEADER_EPOCH and
-UNKNOWN_LEADER_EPOCH.
-"""
+"""Fetch, ListOffsets and OffsetForLeaderEpoch."""
 
 from __future__ import annotations
 
@@ -85,7 +59,15 @@ class PartitionFetch:
 
 
 def fetch(context: RequestContext) -> HandlerResult:
-    """Handle the Fetch API."""
+    """Return batches as they are stored in the log (Fetch 4-17).
+
+    A request waits for min.bytes until max.wait has passed. Batches above the high watermark are
+    not returned. The first batch is returned regardless of its size (KIP-74). There are no fetch
+    sessions (KIP-227): the returned session id 0 makes clients send all partitions in each request,
+    and incremental requests fail. Leader epochs are checked (KIP-320). Since version 13, topics are
+    identified by id (KIP-516). read_committed consumers receive the batches below the last stable
+    offset and the list of aborted transactions (KIP-98).
+    """
     request = context.request
     if context.get("session_epoch", -1) not in _FULL_EPOCHS:
         return {"error_code": ErrorCode.fetch_session_id_not_found}
@@ -216,7 +198,19 @@ def _aborted_transactions(
 
 
 def list_offset(context: RequestContext, item: Any, requested: Any) -> FieldValues | ErrorCode:
-    """Handle a partition of the ListOffsets API."""
+    """Return the offset for a timestamp or a special value (ListOffsets 1-10).
+
+    | timestamp | offset |
+    |---|---|
+    | -1 | latest; the last stable offset for read_committed consumers |
+    | -2 | earliest |
+    | -3 | the record with the largest timestamp (KIP-734, since version 7) |
+    | -4 | earliest local (KIP-405, since version 8) |
+    | -5 | latest tiered (KIP-1005, since version 9); always -1: there is no tiered storage |
+
+    Only records below the high watermark are found. For read_committed consumers, the last stable
+    offset is the limit.
+    """
     epoch = getattr(requested, "current_leader_epoch", -1)
     partition = context.led_partition(item.name, requested.partition_index, epoch)
     if requested.timestamp < _lowest_timestamp(context.version):
@@ -255,7 +249,12 @@ def _find_offset(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
 
 
 def epoch_end(context: RequestContext, item: Any, requested: Any) -> FieldValues:
-    """Handle a partition of the OffsetForLeaderEpoch API."""
+    """Return the end offset of a leader epoch, or of the newest epoch below it.
+
+    OffsetForLeaderEpoch 2-4 (KIP-320): if the epoch is newer than all known epochs, the returned
+    epoch and offset are -1. The client's current leader epoch is checked; the errors are
+    FENCED_LEADER_EPOCH and UNKNOWN_LEADER_EPOCH.
+    """
     epoch = requested.current_leader_epoch
     partition = context.led_partition(item.topic, requested.partition, epoch)
     epoch_end_offset = partition.log.epochs.end_of(requested.leader_epoch, partition.log.end_offset)

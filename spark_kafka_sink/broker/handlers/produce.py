@@ -150,7 +150,7 @@ class DelayedProduce:
 
 
 def produce(context: RequestContext) -> HandlerResult:
-    """Handle the Produce API."""
+    """Append batches to partitions. The rules are at the top of the module."""
     unconfirmed: list[Unconfirmed] = []
     topics = produce_data(context.request.topic_data)
     _add_to_transaction(context, topics)

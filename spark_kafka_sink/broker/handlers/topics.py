@@ -1,29 +1,4 @@
-"""Topics and their records, partition reassignments (KIP-455) and leader elections (KIP-460).
-
-CreateTopics 2-7: create topics with a partition count and replication factor, or with explicit
-assignments. Unknown and invalid configs are rejected (topic_config.py). The response contains the
-configs of the new topic since version 5 (KIP-525) and its id since version 7.
-
-CreatePartitions 0-3: add partitions to a topic, optionally on specified nodes. The errors are
-INVALID_PARTITIONS if the count is not larger, INVALID_REQUEST for duplicate topics, and
-INVALID_REPLICA_ASSIGNMENT for a wrong number of assignments or assignments to unknown nodes.
-
-DeleteTopics 1-6: delete topics by name or, since version 6, by id.
-
-DeleteRecords 0-2: advance the log start offset; -1 means the high watermark. The errors are
-OFFSET_OUT_OF_RANGE for an offset above the high watermark, and POLICY_VIOLATION if the topic's
-cleanup policy is only "compact". Disk space is freed in whole segments.
-
-AlterPartitionReassignments 0-1: move partitions to different replicas, or cancel reassignments (if
-the replicas are null). The response is sent when the reassignment has started, not when it is
-complete. Since version 1, a request can disallow changes of the replication factor.
-
-ListPartitionReassignments 0: the ongoing reassignments.
-
-ElectLeaders 0-2: elect preferred leaders and, since version 1, run unclean elections (KIP-460). If
-the request lists no partitions, it applies to all partitions, and the response omits partitions
-that do not require an election.
-"""
+"""Topics and their records, partition reassignments and leader elections."""
 
 from __future__ import annotations
 
@@ -59,7 +34,12 @@ _ELECTION_MESSAGES = {
 
 
 def create_topics(context: RequestContext) -> HandlerResult:
-    """Handle the CreateTopics API."""
+    """Create topics (CreateTopics 2-7).
+
+    Topics are created with a partition count and replication factor, or with explicit assignments.
+    Unknown and invalid configs are rejected (topic_config.py). The response contains the configs of
+    the new topic since version 5 (KIP-525) and its id since version 7.
+    """
     names = Counter(item.name for item in context.request.topics)
     topics = tuple({item.name: item for item in context.request.topics}.values())
     unique = context._replace(request=replace(context.request, topics=topics))
@@ -105,7 +85,12 @@ def _describe_created(topic: Topic) -> FieldValues:
 
 
 def create_partitions(context: RequestContext) -> HandlerResult:
-    """Handle the CreatePartitions API."""
+    """Add partitions to topics, optionally on specified nodes (CreatePartitions 0-3).
+
+    The errors are INVALID_PARTITIONS if the count is not larger, INVALID_REQUEST for duplicate
+    topics, and INVALID_REPLICA_ASSIGNMENT for a wrong number of assignments or assignments to
+    unknown nodes.
+    """
     names = Counter(item.name for item in context.request.topics)
     return context.handle_each_item(partial(_add_partitions, context, names))
 
@@ -146,7 +131,7 @@ def _check_count(topic: Topic, item: Any) -> None:
 
 
 def delete_topic(context: RequestContext, item: Any) -> FieldValues:
-    """Handle a topic of the DeleteTopics API."""
+    """Delete a topic by name or, since version 6, by id (DeleteTopics 1-6)."""
     topic = context.find_topic(item)
     if topic is None:
         raise ResponseError(unknown_topic(item), "This server does not host this topic.")
@@ -155,7 +140,11 @@ def delete_topic(context: RequestContext, item: Any) -> FieldValues:
 
 
 def delete_records(context: RequestContext, item: Any, requested: Any) -> FieldValues | ErrorCode:
-    """Handle a partition of the DeleteRecords API."""
+    """Advance the log start offset of a partition; -1 means the high watermark (DeleteRecords 0-2).
+
+    The errors are OFFSET_OUT_OF_RANGE for an offset above the high watermark, and POLICY_VIOLATION
+    if the topic's cleanup policy is only "compact". Disk space is freed in whole segments.
+    """
     partition = context.led_partition(item.name, requested.partition_index)
     if not partition.config.deletes:
         return ErrorCode.policy_violation
@@ -169,7 +158,12 @@ def delete_records(context: RequestContext, item: Any, requested: Any) -> FieldV
 
 
 def alter_partition_reassignments(context: RequestContext) -> HandlerResult:
-    """Handle the AlterPartitionReassignments API."""
+    """Move partitions to different replicas, or cancel reassignments (if the replicas are null).
+
+    AlterPartitionReassignments 0-1 (KIP-455): the response is sent when the reassignment has
+    started, not when it is complete. Since version 1, a request can disallow changes of the
+    replication factor.
+    """
     return {
         "allow_replication_factor_change": context.get("allow_replication_factor_change", True),
         **context.handle_each_partition(partial(_reassign_partition, context)),
@@ -199,7 +193,7 @@ def _reassign_partition(context: RequestContext, item: Any, requested: Any) -> E
 
 
 def list_partition_reassignments(context: RequestContext) -> HandlerResult:
-    """Handle the ListPartitionReassignments API."""
+    """Return the ongoing reassignments (ListPartitionReassignments 0, KIP-455)."""
     topics = context.request.topics
     requested = None
     if topics is not None:
@@ -219,7 +213,11 @@ def list_partition_reassignments(context: RequestContext) -> HandlerResult:
 
 
 def elect_leaders(context: RequestContext) -> HandlerResult:
-    """Handle the ElectLeaders API."""
+    """Elect preferred leaders or, since version 1, run unclean elections (KIP-460).
+
+    ElectLeaders 0-2: if the request lists no partitions, it applies to all partitions, and the
+    response omits partitions that do not require an election.
+    """
     known = context.get("election_type", _PREFERRED) in {_PREFERRED, _UNCLEAN}
     if context.request.topic_partitions is not None:
         values = context.handle_each_partition(partial(_elect_leader, context))
