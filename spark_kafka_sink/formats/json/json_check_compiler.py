@@ -63,7 +63,7 @@ def _document_error(
     draft: Any, documents: Sequence[Any], references: JsonReferences
 ) -> ConfigError | None:
     """Return why a document is invalid in a draft, or None."""
-    from jsonschema import SchemaError, validators
+    from jsonschema import SchemaError
 
     names = {link.document: link.name for link in reversed(references.links)}
     which = "the JSON Schema"
@@ -71,7 +71,7 @@ def _document_error(
         json_documents.check_document(draft, documents[MAIN])
         for number, other in enumerate(documents[1:], 1):
             which = f"the JSON Schema of the reference {shown(names[number])}"
-            json_documents.check_document(validators.validator_for(other, default=draft), other)
+            json_documents.check_part(draft, other)
     except SchemaError as error:
         return json_documents.invalid_document_error(which, error)
     except RecursionError:

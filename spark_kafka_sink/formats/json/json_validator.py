@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.formats.json.json_declared_fields import FIELD_RULES, DeclaredFields
-from spark_kafka_sink.formats.json.json_documents import check_document, invalid_document_error
+from spark_kafka_sink.formats.json.json_documents import check_part, invalid_document_error
 from spark_kafka_sink.formats.json.json_matching import MatchContext
 from spark_kafka_sink.formats.json.json_references import MAIN, create_resolver
 from spark_kafka_sink.formats.json.json_rules import RULES
@@ -147,12 +147,12 @@ def _check_subschema(draft: Any, reference: str, subschema: Any) -> None:
     Raises:
         ConfigError: the schema is invalid.
     """
-    from jsonschema import SchemaError, validators
+    from jsonschema import SchemaError
 
     if not isinstance(subschema, dict):
         return
     try:
-        check_document(validators.validator_for(subschema, default=draft), subschema)
+        check_part(draft, subschema)
     except SchemaError as error:
         raise invalid_document_error(
             f"the JSON Schema of the reference {shown(reference)}", error

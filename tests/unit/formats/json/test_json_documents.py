@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from tests.unit.formats.json.checked_rows import ARRAY, DRAFTS, NEW, TEXT, an_object, errors_of
+from tests.unit.formats.json.checked_rows import ARRAY, DRAFTS, NEW, OLD, TEXT, an_object, errors_of
 
 
 @pytest.mark.parametrize("keyword", ["examples", "default", "const", "enum", "x-example"])
@@ -19,17 +19,42 @@ def test_data_with_a_draft_is_no_schema(draft: Any, keyword: str) -> None:
     assert not errors_of(ARRAY, {**an_object(c=schema), "$schema": DRAFTS[draft]})
 
 
-def test_parts_are_checked_in_their_own_draft() -> None:
-    """In draft 4, `exclusiveMinimum` is a boolean; in 2020-12, it is a number."""
-    new, old = (DRAFTS[draft] for draft in (NEW[-1], jsonschema.Draft4Validator))
-    for part, is_valid in ((True, True), (5, False)):
+@pytest.mark.parametrize("place", ["inline", "definitions", "components", "document"])
+@pytest.mark.parametrize(
+    ("declared", "part"),
+    [
+        (DRAFTS[jsonschema.Draft4Validator], {"properties": {"d": {"enum": ["R", "G", "R"]}}}),
+        (DRAFTS[jsonschema.Draft4Validator], {"properties": {"e": {"exclusiveMinimum": 0}}}),
+        (DRAFTS[jsonschema.Draft4Validator], {"properties": {"x": True}, "required": []}),
+        (DRAFTS[OLD[-1]], {"properties": {"e": {"minimum": 0, "exclusiveMinimum": True}}}),
+        (DRAFTS[NEW[-1]], {"properties": {"l": {"items": [TEXT]}}}),
+    ],
+)
+def test_parts_of_another_draft_than_the_declared_one(
+    declared: str, part: dict[str, Any], place: str
+) -> None:
+    """Generators declare one draft and write another, as in Catena-X."""
+    places: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+        "inline": (part, {}, {}),
+        "definitions": ({"$ref": "#/definitions/P"}, {"definitions": {"P": part}}, {}),
+        "components": ({"$ref": "#/components/P"}, {"components": {"P": part}}, {}),
+        "document": ({"$ref": "p.json"}, {}, {"p.json": {"$schema": declared, **part}}),
+    }
+    reference, more, others = places[place]
+    schema = {"$schema": declared, **an_object(c=reference), **more}
+    invalid = [1] if "enum" in str(part) else []
+    assert errors_of(ARRAY, schema, others).rows.tolist() == invalid
+
+
+def test_embedded_part_is_checked_in_its_own_draft() -> None:
+    old = DRAFTS[jsonschema.Draft4Validator]
+    for part in (True, 5):  # In draft 4, `exclusiveMinimum` is a boolean; now, it is a number.
         inner = {"$schema": old, "properties": {"e": {"minimum": 0, "exclusiveMinimum": part}}}
-        for schema in (an_object(c=inner), {**an_object(c=inner), "$schema": new}):
-            if is_valid:
-                assert not errors_of(ARRAY, schema)
-            else:
-                with pytest.raises(ConfigError, match=r"invalid at \$\.properties\.e"):
-                    errors_of(ARRAY, schema)
+        for draft in (old, DRAFTS[NEW[-1]]):
+            assert not errors_of(ARRAY, {**an_object(c=inner), "$schema": draft})
+    invalid = {"$schema": old, "properties": {"e": {"minimum": 0, "exclusiveMinimum": "5"}}}
+    with pytest.raises(ConfigError, match=r"invalid at \$\.properties\.e"):
+        errors_of(ARRAY, an_object(c=invalid))
 
 
 def test_parts_of_draft_3_are_rejected() -> None:
