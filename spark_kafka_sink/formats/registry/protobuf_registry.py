@@ -41,17 +41,7 @@ Confluent's registry supports it. Others ignore it, or return an invalid descrip
 
 
 class UnregisteredImportError(Exception):
-    """An imported Protobuf file is not in the registry.
-
-    Attributes:
-        name: the file's name, which is also its subject.
-        schemas: the client's objects of its spellings.
-    """
-
-    def __init__(self, name: str, schemas: Sequence[Any]) -> None:
-        super().__init__(name)
-        self.name = name
-        self.schemas = schemas
+    """An imported Protobuf file is not in the registry."""
 
 
 class ProtobufRegistry:
@@ -211,7 +201,7 @@ class ProtobufRegistry:
             )
             if registered is not None:
                 return int(registered.version)
-        raise UnregisteredImportError(name, schemas)
+        raise UnregisteredImportError(name)
 
     def versions(self, subject: str) -> Iterator[str]:
         """Yield the descriptor sets of a subject's versions, newest first; read each when needed.

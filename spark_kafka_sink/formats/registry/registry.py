@@ -6,6 +6,7 @@ Only the driver uses this module, once per write or start of a stream. Tasks rec
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from uuid import UUID
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     """The id, GUID and content of a schema."""
 
 _ID_BYTES: Final = 4
+_UNREGISTERED: Final = 0
+"""Stands for the version of an import that is not registered."""
 
 
 class Registry:
@@ -191,8 +194,8 @@ class Registry:
     def check_compatibility(self, subject: str, candidate: CandidateSchema) -> str:
         """Check that a schema can be registered, without registering it; return a description.
 
-        If an import is not registered, only the import is checked: the schema would refer to a
-        version that does not exist yet.
+        A schema with imports that are not registered is not checked, but the imports are: the
+        schema would refer to versions that do not exist yet.
 
         Raises:
             SchemaRegistryError: the schema is incompatible with earlier versions, or see
@@ -200,21 +203,34 @@ class Registry:
         """
         if self._protobuf.find_version(subject, candidate) is not None:
             return f"subject {subject} has the schema"
-        try:
-            schemas = [*self._client_schemas(candidate, self._protobuf.lookup_import)]
-        except UnregisteredImportError as error:
-            if self._is_compatible(error.name, error.schemas, f"the import {error.name}"):
-                return (
-                    f"the import {error.name} is compatible with its versions; {subject} is "
-                    "checked when the import is registered"
-                )
-            return f"the import {error.name} does not exist in the registry yet"
+        schemas, changed = self._check_imports(candidate)
+        if changed:
+            names = ", ".join(changed)
+            return f"{subject} is checked when its changed imports are registered: {names}"
         # A registry returns the id of a schema that it has without checking the compatibility.
         if any(self._has_schema(subject, schema) for schema in schemas):
             return f"subject {subject} has the schema"
         if self._is_compatible(subject, schemas, "the schema"):
             return f"the schema is compatible with the versions of subject {subject}"
         return f"subject {subject} does not exist yet"
+
+    def _check_imports(self, candidate: CandidateSchema) -> tuple[list[Any], list[str]]:
+        """Return the client's objects of a schema, and the names of unregistered imports.
+
+        Raises:
+            SchemaRegistryError: such an import is incompatible with its earlier versions.
+        """
+        changed: list[str] = []
+
+        def check(name: str, schemas: Sequence[Any]) -> int:
+            if name not in changed and not _has_unregistered_references(schemas[0]):
+                with suppress(UnregisteredImportError):
+                    return self._protobuf.lookup_import(name, schemas)
+                self._is_compatible(name, schemas, f"the import {name}")
+            changed.append(name)
+            return _UNREGISTERED
+
+        return [*self._client_schemas(candidate, check)], list(dict.fromkeys(changed))
 
     def _has_schema(self, subject: str, schema: Any) -> bool:
         registered = self._requests.find(
@@ -335,6 +351,10 @@ def _reject_rules(schema: Any, source: str) -> None:
             "Encrypted fields would be written in clear",
             hint="Write with a client that executes rules, or use a schema without them.",
         )
+
+
+def _has_unregistered_references(schema: Any) -> bool:
+    return any(reference.version == _UNREGISTERED for reference in schema.references or ())
 
 
 def _guid_bytes(text: str | None) -> bytes | None:

@@ -495,6 +495,37 @@ def test_dry_run_checks_a_changed_import(
             write_rows(broker, changed, [{"line": {"sku": 1}}], **options, **settings)
 
 
+def test_dry_run_checks_each_changed_import(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, tmp_path: Path
+) -> None:
+    start, names = 'syntax = "proto3"; ', ("first_part", "second_part")
+    imports = "".join(f'import "{name}.proto"; ' for name in names)
+    fields = "first_part m = 1; second_part n = 2;"
+    (tmp_path / "whole.proto").write_text(f"{start}{imports}message Whole {{ {fields} }}")
+
+    def write(first: str, second: str, columns: StructType, row: Any, **settings: str) -> None:
+        for name, declared in zip(names, (first, second), strict=True):
+            text = f"{start}message {name} {{ {declared} }}"
+            (tmp_path / f"{name}.proto").write_text(text)
+        options = options_of(client, "two-imports", "protobuf")
+        options["value.schema.file"] = f"{tmp_path}/whole.proto"
+        write_rows(broker, columns, [row], **options, **settings)
+
+    part = frame(x=StringType())
+    write("string x = 1;", "string x = 1;", frame(m=part), {"m": {"x": "a"}})
+    for name in names:
+        client.set_compatibility(f"{name}.proto", "BACKWARD")
+    with pytest.raises(SchemaRegistryError, match=r"the import second_part\.proto.*incompatible"):
+        write(
+            "string x = 1; string y = 2;",
+            "int64 x = 1;",
+            frame(m=part),
+            {"m": {"x": "a"}},
+            dryRun="true",
+        )
+    assert client.get_versions("first_part.proto") == [1]
+
+
 def test_next_version_of_a_derived_protobuf_schema_is_compatible(
     broker: EmbeddedBroker, client: SchemaRegistryClient
 ) -> None:
