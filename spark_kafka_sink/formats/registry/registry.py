@@ -255,7 +255,7 @@ class Registry:
             judged = self._judge(subject, "versions/latest", schema)
             if judged is None:
                 return False
-            if judged["is_compatible"]:  # The level can include earlier versions.
+            if judged["is_compatible"] and self._requests.compares_all_versions(subject):
                 judged = self._judge(subject, "versions", schema) or judged
             if judged["is_compatible"]:
                 return True

@@ -28,6 +28,8 @@ NOT_FOUND_OR_REJECTED: Final = (_NOT_FOUND, _INVALID, 500)
 
 Registries can reject a text that protoc accepts; Apicurio returns status 500 then.
 """
+_NO_LEVEL: Final = (_NOT_FOUND, _UNAUTHORIZED, _FORBIDDEN)
+"""HTTP statuses for a level that is not set, or that the login cannot read."""
 _NO_VERSIONS: Final = (_NOT_FOUND, 405)
 """HTTP statuses of a check for a subject without versions, or that the registry does not know."""
 _MAX_MESSAGE_CHARS: Final = 1_500
@@ -160,6 +162,22 @@ class RegistryRequests:
             if schema is None or not self.has_referenced(schema.schema.references):
                 return False
         return True
+
+    def compares_all_versions(self, subject: str) -> bool:
+        """Return True if the compatibility level of a subject includes earlier versions.
+
+        The check of all versions depends on the level in Confluent's registry, not in Apicurio.
+        """
+        for subjects in ((subject,), ()):  # Without its own level, the registry's level counts.
+            level = self.find(
+                "read the compatibility level",
+                self.client.get_compatibility,
+                *subjects,
+                absent=_NO_LEVEL,
+            )
+            if level not in (None, "NONE"):  # Apicurio returns NONE for a level that is not set.
+                return str(level).endswith("_TRANSITIVE")
+        return False
 
     def check_compatibility(
         self, action: str, subject: str, versions: str, schema: Any, **options: Any

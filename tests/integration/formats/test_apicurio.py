@@ -220,26 +220,32 @@ def test_schema_that_the_rule_cannot_compare(
         client.set_compatibility("newer-draft-value", "BACKWARD")
 
 
-def test_dry_run_compares_all_versions_that_the_level_includes(
-    broker: EmbeddedBroker, client: SchemaRegistryClient
+@pytest.mark.parametrize("level", ["BACKWARD", "BACKWARD_TRANSITIVE"])
+@pytest.mark.parametrize("rule_of", ["subject", "registry"])
+def test_dry_run_compares_the_versions_that_the_level_includes(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, level: str, rule_of: str
 ) -> None:
-    options = options_of(client, "transitive", "avro")
-    frames: list[tuple[StructType, dict[str, Any]]] = [
-        (frame(id=StringType(), n=StringType()), {"id": "a", "n": "x"}),
-        (frame(id=StringType()), {"id": "a"}),
-    ]
-    for columns, row in frames:
-        write_rows(broker, columns, [row], **options)
-    client.set_compatibility("transitive-value", "BACKWARD_TRANSITIVE")
-    for settings in ({"dryRun": "true"}, {}):
-        with pytest.raises(SchemaRegistryError, match=r"(?i)incompatible"):
-            write_rows(
-                broker,
-                frame(id=StringType(), n=LongType()),
-                [{"id": "a", "n": 1}],
-                **options,
-                **settings,
-            )
+    topic = f"{level}-{rule_of}"
+    options = options_of(client, topic, "avro")
+    first, second = {"id": "a", "n": "x"}, {"id": "a"}
+    write_rows(broker, frame(id=StringType(), n=StringType()), [first], **options)
+    write_rows(broker, frame(id=StringType()), [second], **options)
+    client.set_compatibility(f"{topic}-value" if rule_of == "subject" else None, level)
+
+    def write_third(**settings: str) -> None:
+        columns = frame(id=StringType(), n=LongType())
+        write_rows(broker, columns, [{"id": "a", "n": 1}], **options, **settings)
+
+    try:
+        for settings in ({"dryRun": "true"}, {"key.format": "avro-confluent", "key.fields": "id"}):
+            if level == "BACKWARD":
+                write_third(**settings)
+            else:
+                with pytest.raises(SchemaRegistryError, match=r"(?i)incompatible"):
+                    write_third(**settings)
+    finally:
+        client.set_compatibility(level="BACKWARD")
+    assert (f"{topic}-key" in client.get_subjects()) is (level == "BACKWARD")
 
 
 def test_dropped_protobuf_columns_keep_the_numbers_of_others(

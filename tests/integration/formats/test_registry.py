@@ -212,6 +212,8 @@ def test_registry_that_compares_only_with_the_latest_version(
     respond = sink.registry.respond
 
     def respond_without(method: str, target: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if target.startswith("/config"):
+            return 200, {"compatibilityLevel": "FULL_TRANSITIVE"}
         is_unknown = target.startswith("/compat") and "/versions?" in target
         return (status, {}) if is_unknown else respond(method, target, body)
 
