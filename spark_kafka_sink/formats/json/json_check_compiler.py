@@ -51,6 +51,8 @@ def compile_check(
             continue
         try:
             return _match_draft(draft, documents, references, ColumnType.of(type_))
+        except json_documents.InvalidPartError as invalid_part:
+            errors.append(invalid_part.error)
         except ConfigError as error:
             # The other drafts would ignore keywords that the declared draft has.
             if json_documents.declares_draft(schema):
@@ -63,7 +65,7 @@ def _document_error(
     draft: Any, documents: Sequence[Any], references: JsonReferences
 ) -> ConfigError | None:
     """Return why a document is invalid in a draft, or None."""
-    from jsonschema import SchemaError
+    from jsonschema import SchemaError, validators
 
     names = {link.document: link.name for link in reversed(references.links)}
     which = "the JSON Schema"
@@ -71,7 +73,7 @@ def _document_error(
         json_documents.check_document(draft, documents[MAIN])
         for number, other in enumerate(documents[1:], 1):
             which = f"the JSON Schema of the reference {shown(names[number])}"
-            json_documents.check_part(draft, other)
+            json_documents.check_document(validators.validator_for(other, default=draft), other)
     except SchemaError as error:
         return json_documents.invalid_document_error(which, error)
     except RecursionError:
@@ -87,6 +89,7 @@ def _match_draft(
     Raises:
         ColumnError: the column contradicts the schema.
         ConfigError: a reference is missing or endless, or the draft is not supported.
+        InvalidPartError: a reference leads to a part that is not valid in the draft.
     """
     from referencing.exceptions import NoSuchResource, Unresolvable, Unretrievable
 

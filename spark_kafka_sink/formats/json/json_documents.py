@@ -16,6 +16,14 @@ keywords and references of one draft are invalid or unknown in the others.
 """
 
 
+class InvalidPartError(Exception):
+    """A part of a JSON Schema to which a reference leads is not valid in a draft."""
+
+    def __init__(self, error: ConfigError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 def load_document(text: str) -> Any:
     """Return a JSON Schema.
 
@@ -39,13 +47,8 @@ def drafts_to_try(schema: Any) -> list[Any]:
     declared = library.validators.validator_for(schema, default=None)
     if declared is library.Draft3Validator:
         return [declared]
-    drafts = [declared, *_other_drafts()]
+    drafts = [declared, *(getattr(library, name) for name in _DRAFTS)]
     return [draft for draft in drafts if draft is not None]
-
-
-def _other_drafts() -> list[Any]:
-    library = import_extra("schema-registry", "jsonschema", "a JSON Schema")
-    return [getattr(library, name) for name in _DRAFTS]
 
 
 def declares_draft(schema: Any) -> bool:
@@ -60,6 +63,7 @@ def check_document(draft: Any, schema: Any) -> None:
     Raises:
         SchemaError: the schema is invalid.
     """
+    from jsonschema import validators
     from referencing.jsonschema import specification_with
 
     specification = specification_with(draft.ID_OF(draft.META_SCHEMA))
@@ -76,28 +80,7 @@ def check_document(draft: Any, schema: Any) -> None:
 
     draft.check_schema(without_embedded(schema), format_checker=None)
     for subschema in embedded.values():
-        check_part(draft, subschema)
-
-
-def check_part(draft: Any, schema: Any) -> None:
-    """Check an embedded or referenced schema: it is valid in its draft, or in one of the others.
-
-    Args:
-        draft: the draft of a schema that declares none.
-        schema: the schema.
-
-    Raises:
-        SchemaError: the schema is invalid; the reason is that of its draft.
-    """
-    from jsonschema import SchemaError, validators
-
-    errors = []
-    for candidate in (validators.validator_for(schema, default=draft), *_other_drafts()):
-        try:
-            return check_document(candidate, schema)
-        except SchemaError as error:
-            errors.append(error)
-    raise errors[0]
+        check_document(validators.validator_for(subschema, default=draft), subschema)
 
 
 def invalid_document_error(which: str, error: Any) -> ConfigError:

@@ -12,7 +12,11 @@ from urllib.parse import urljoin
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.formats.json.json_declared_fields import FIELD_RULES, DeclaredFields
-from spark_kafka_sink.formats.json.json_documents import check_part, invalid_document_error
+from spark_kafka_sink.formats.json.json_documents import (
+    InvalidPartError,
+    check_document,
+    invalid_document_error,
+)
 from spark_kafka_sink.formats.json.json_matching import MatchContext
 from spark_kafka_sink.formats.json.json_references import MAIN, create_resolver
 from spark_kafka_sink.formats.json.json_rules import RULES
@@ -124,7 +128,8 @@ def _follow_reference(
     """Apply `$ref` to a column or value, with the URI of the document to which its name leads.
 
     Raises:
-        ConfigError: the reference is not a text, or leads to an invalid schema.
+        ConfigError: the reference is not a text.
+        InvalidPartError: it leads to an invalid schema.
     """
     if not isinstance(ref, str):
         raise ConfigError(
@@ -145,15 +150,14 @@ def _check_subschema(draft: Any, reference: str, subschema: Any) -> None:
     """Check a schema to which a reference leads, for example below an unknown keyword.
 
     Raises:
-        ConfigError: the schema is invalid.
+        InvalidPartError: the schema is invalid.
     """
-    from jsonschema import SchemaError
+    from jsonschema import SchemaError, validators
 
     if not isinstance(subschema, dict):
         return
     try:
-        check_part(draft, subschema)
+        check_document(validators.validator_for(subschema, default=draft), subschema)
     except SchemaError as error:
-        raise invalid_document_error(
-            f"the JSON Schema of the reference {shown(reference)}", error
-        ) from None
+        which = f"the JSON Schema of the reference {shown(reference)}"
+        raise InvalidPartError(invalid_document_error(which, error)) from None

@@ -3,6 +3,7 @@
 from typing import Any
 
 import jsonschema
+import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -38,7 +39,7 @@ def test_parts_of_another_draft_than_the_declared_one(
         "inline": (part, {}, {}),
         "definitions": ({"$ref": "#/definitions/P"}, {"definitions": {"P": part}}, {}),
         "components": ({"$ref": "#/components/P"}, {"components": {"P": part}}, {}),
-        "document": ({"$ref": "p.json"}, {}, {"p.json": {"$schema": declared, **part}}),
+        "document": ({"$ref": "p.json"}, {}, {"p.json": part}),
     }
     reference, more, others = places[place]
     schema = {"$schema": declared, **an_object(c=reference), **more}
@@ -46,15 +47,41 @@ def test_parts_of_another_draft_than_the_declared_one(
     assert errors_of(ARRAY, schema, others).rows.tolist() == invalid
 
 
-def test_embedded_part_is_checked_in_its_own_draft() -> None:
-    old = DRAFTS[jsonschema.Draft4Validator]
-    for part in (True, 5):  # In draft 4, `exclusiveMinimum` is a boolean; now, it is a number.
+@pytest.mark.parametrize("place", ["definitions", "components", "document"])
+@pytest.mark.parametrize(
+    ("declared", "part", "rows"),
+    [
+        (None, {"items": [TEXT], "additionalItems": False}, [{"v": ["a"]}, {"v": ["a", "b"]}]),
+        (NEW[-1], {"items": [TEXT], "additionalItems": False}, [{"v": ["a"]}, {"v": ["a", "b"]}]),
+        (
+            jsonschema.Draft4Validator,
+            {"required": [], "properties": {"k": {"const": "v"}}},
+            [{"v": {"k": "v"}}, {"v": {"k": "z"}}],
+        ),
+    ],
+)
+def test_parts_are_read_in_a_draft_in_which_they_are_valid(
+    declared: Any, part: dict[str, Any], rows: list[Any], place: str
+) -> None:
+    draft = {"$schema": DRAFTS[declared]} if declared else {}
+    name = "p.json" if place == "document" else f"#/{place}/P"
+    more = {} if place == "document" else {place: {"P": part}}
+    others = {"p.json": part} if place == "document" else {}
+    schema = {**draft, **an_object(v={"$ref": name}), **more}
+    assert errors_of(pa.array(rows), schema, others).rows.tolist() == [1]
+
+
+def test_parts_are_checked_in_their_own_draft() -> None:
+    """In draft 4, `exclusiveMinimum` is a boolean; in 2020-12, it is a number."""
+    new, old = (DRAFTS[draft] for draft in (NEW[-1], jsonschema.Draft4Validator))
+    for part, is_valid in ((True, True), (5, False)):
         inner = {"$schema": old, "properties": {"e": {"minimum": 0, "exclusiveMinimum": part}}}
-        for draft in (old, DRAFTS[NEW[-1]]):
-            assert not errors_of(ARRAY, {**an_object(c=inner), "$schema": draft})
-    invalid = {"$schema": old, "properties": {"e": {"minimum": 0, "exclusiveMinimum": "5"}}}
-    with pytest.raises(ConfigError, match=r"invalid at \$\.properties\.e"):
-        errors_of(ARRAY, an_object(c=invalid))
+        for schema in (an_object(c=inner), {**an_object(c=inner), "$schema": new}):
+            if is_valid:
+                assert not errors_of(ARRAY, schema)
+            else:
+                with pytest.raises(ConfigError, match=r"invalid at \$\.properties\.e"):
+                    errors_of(ARRAY, schema)
 
 
 def test_parts_of_draft_3_are_rejected() -> None:
