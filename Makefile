@@ -91,7 +91,7 @@ bench: java install .venv-pyspark-4.1/.installed jars ## compare this sink with 
 	@for venv in $(VENV) .venv-pyspark-4.1; do $$venv/bin/python -m compileall -q -j 0 $$venv/lib >/dev/null || true; done
 	@$(PY) -m tools.benchmarks
 
-torture: install-all jars ## run RUNS seeds of faults against a real Kafka (RUNS=200, SECURED=1)
+torture: install-all jars ## run RUNS more seeds of faults against a real Kafka (RUNS=200, SECURED=1)
 	@$(PY) -m tools.torture --runs $(or $(RUNS),200) $(if $(SECURED),--secured)
 
 torture-eos: java install jars ## run RUNS streams under faults for each sink (RUNS=30, SINK=exactly-once, PLANTED=1)

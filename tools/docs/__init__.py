@@ -7,7 +7,7 @@
 - `broker`: the embedded broker's APIs, options and faults
 - `reports`: the fields of the delivery report, and metrics
 - `format_types`: Spark's types in each format
-- `model`: the searches of the model, and the bugs that they find
+- `runs`: the tables of the model's searches and of the torture runs
 
 Results of measurements (client matrix, differences, figures) are written by the commands in
 tools/compat and tools/benchmarks.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tools.docs import broker, errors, extras, format_types, model, options, reports
+from tools.docs import broker, errors, extras, format_types, options, reports, runs
 from tools.docs.pages import write_block
 
 GENERATED: dict[str, Callable[[], str]] = {
@@ -24,8 +24,10 @@ GENERATED: dict[str, Callable[[], str]] = {
     "fault-effects": broker.render_fault_effects,
     "extras": extras.render_extras,
     "format-types": format_types.render_format_types,
-    "model-searches": model.render_searches,
-    "planted-bugs": model.render_planted_bugs,
+    "model-searches": runs.render_searches,
+    "planted-bugs": runs.render_planted_bugs,
+    "torture-runs": runs.render_runs,
+    "torture-brokers": runs.render_brokers,
 }
 """The functions that render the blocks, by block name. Each block is on one page."""
 

@@ -1,9 +1,11 @@
-"""The harness: runs the plans of a scenario set on clusters, and prints the results."""
+"""The harness: runs the plans of a scenario set on clusters, and records the results."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 import traceback
@@ -12,9 +14,9 @@ from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import groupby
+from functools import cache
+from itertools import count, groupby, islice
 from pathlib import Path
-from random import SystemRandom
 from threading import Lock
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -37,7 +39,7 @@ class Plan(Protocol):
     def brokers(self) -> Brokers: ...
     @property
     def labels(self) -> dict[str, Any]:
-        """The fields that describe the run."""
+        """The fields of the run's line in the ledger that do not depend on its result."""
 
 
 P = TypeVar("P", bound=Plan)
@@ -45,7 +47,7 @@ P = TypeVar("P", bound=Plan)
 
 @dataclass(kw_only=True)
 class Result(Generic[P]):
-    """The result of a run: violations in `wrong`, and additional fields in `facts`."""
+    """The result of a run: violations in `wrong`, and additional fields for the ledger."""
 
     plan: P
     wrong: list[str] = field(default_factory=list)
@@ -61,16 +63,24 @@ class Result(Generic[P]):
         return TORN if self.is_torn else OK
 
     def line(self) -> dict[str, Any]:
-        """Return the fields of the plan and of the result."""
-        last = {"result": self.outcome, "seconds": round(self.seconds, 1)}
+        """Return the result in the form of the ledger."""
+        last = {"result": self.outcome, "seconds": round(self.seconds, 1), "commit": commit_id()}
         return {**self.plan.labels, **self.facts, **last}
+
+
+@cache
+def commit_id() -> str:
+    """Return the Git commit of the running code."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.check_output(command, cwd=ROOT, text=True, encoding="utf-8").strip()
 
 
 class Scenarios(ABC, Generic[P, C]):
     """A set of scenarios. The files of its runs are in a new folder, or in `folder`."""
 
+    ledger: ClassVar[Ledger]
     shown: ClassVar[str]
-    """The format of the text about a run, from the fields of its result."""
+    """The format of the text about a run, from the fields of its line in the ledger."""
     concurrent: ClassVar[int] = 1
     """Number of clusters on which plans run concurrently."""
 
@@ -99,7 +109,7 @@ class Scenarios(ABC, Generic[P, C]):
         (folder / "plan.txt").write_text(f"{plan}\n", encoding="utf-8")
         try:
             self.execute(cluster, result, folder)
-        except Exception as error:  # noqa: BLE001 - the result contains it
+        except Exception as error:  # noqa: BLE001 - the ledger records it
             trace = "".join(traceback.format_tb(error.__traceback__, -3)).replace(f"{ROOT}/", "")
             result.wrong.append(f"the run itself failed: {error!r}\n{trace}")
         finally:
@@ -114,7 +124,7 @@ class Scenarios(ABC, Generic[P, C]):
         return self.folder / f"{plan.labels.get('sink', 'producer')}-{plan.seed}"
 
     def run_all(self, plans: Iterable[P]) -> None:
-        """Run plans and print the results. SIGTERM ends the current runs.
+        """Run plans, add the results to the ledger and print them. SIGTERM ends the current runs.
 
         Raises:
             NodeError: too many clusters failed.
@@ -157,6 +167,7 @@ class Scenarios(ABC, Generic[P, C]):
 
     def _record(self, result: Result[P]) -> None:
         with self._lock:
+            self.ledger.append(result.line())
             self.done += 1
             self.failed += [result.plan.seed] if result.wrong else []
         further = [*result.wrong[1:6], f"see {self.folder_of(result.plan)}"]
@@ -164,10 +175,38 @@ class Scenarios(ABC, Generic[P, C]):
         print("\n           ".join([text, *(further if result.wrong else [])]), flush=True)
 
 
-def new_seeds(count: int) -> range:
-    """Return consecutive seeds from a random one on; streams with consecutive seeds differ in kind.
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The results of all runs, in the file `path`."""
 
-    Each run prints its seed, and `--seed` repeats it.
-    """
-    first = SystemRandom().randrange(1_000_000)
-    return range(first, first + count)
+    path: Path
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return the results of all runs."""
+        if not self.path.exists():
+            return []
+        return [
+            json.loads(line)
+            for line in self.path.read_text(encoding="utf-8").splitlines()
+            if line.strip()
+        ]
+
+    def new_seeds(self, seeds: int, **labels: object) -> list[int]:
+        """Return the `seeds` lowest seeds that no run with these labels has used."""
+        done = {line["seed"] for line in self.lines() if labels.items() <= line.items()}
+        return list(islice((seed for seed in count(1) if seed not in done), seeds))
+
+    def latest_streams(self) -> list[dict[str, Any]]:
+        """Return the latest result for each sink and seed."""
+        defaults = {"kafka": "4.3.1", "two_phase": False}
+        lines = ({**defaults, **line} for line in self.lines())
+        return list({(line["sink"], line["seed"]): line for line in lines}.values())
+
+    def append(self, line: dict[str, Any]) -> None:
+        """Append the result of a run."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+PRODUCER = Ledger(Path(__file__).parent / "producer" / "ledger.jsonl")
+STREAMS = Ledger(Path(__file__).parent / "streams" / "ledger.jsonl")

@@ -5,6 +5,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tools.docs.runs import render_runs
+from tools.torture.harness import Ledger
 from tools.torture.streams.injection.hooks import POINTS
 from tools.torture.streams.plan import Choice, Plan, draw, kinds_in_turn, number_of
 from tools.torture.streams.scenarios import (
@@ -77,3 +79,15 @@ def test_files_contain_every_number_once(tmp_path: Path, plans: list[Plan]) -> N
     tables = [pq.read_table(path) for path in sorted(tmp_path.iterdir())]
     values = [value for table in tables for value in table["value"].to_pylist()]
     assert [number_of(str(value).encode()) for value in values] == list(range(source.total))
+
+
+def test_ledger_continues_and_sums_up(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    assert ledger.new_seeds(3, sink=Sink.SPARK) == [1, 2, 3]
+    line = {"kind": "driver killed", "sink": "kafka", "seed": 3, "lost": 0, "doubled": 70}
+    ledger.append({**line, "result": "LOST 1", "lost": 1})
+    ledger.append({**line, "result": "ok"})
+    assert ledger.new_seeds(4, sink=Sink.SPARK) == [1, 2, 4, 5]
+    assert ledger.new_seeds(1, sink=Sink.AT_LEAST_ONCE) == [1]
+    row = render_runs(ledger).splitlines()[2]
+    assert [cell.strip() for cell in row.split("|")][-4:-1] == ["1", "0", "70"]

@@ -25,6 +25,8 @@ _MIXES: tuple[tuple[tuple[Fault, ...], int], ...] = (
 PATIENT_MS = 40_000
 _SECURED = 0.25
 """Fraction of the runs that use SASL_SSL."""
+_FIRST_SECURED = 278
+"""First seed that can use SASL_SSL. Earlier runs in the ledger were drawn without SASL_SSL."""
 
 
 class ClusterFault(StrEnum):
@@ -101,7 +103,7 @@ class Plan:
 
     @property
     def labels(self) -> dict[str, Any]:
-        """The fields that describe the run."""
+        """The fields of the run's line in the ledger that do not depend on its result."""
         kinds = [*self.cluster_faults, "faults" if self.faults else "no-faults"]
         protocol = {"protocol": "SASL_SSL"} if self.secured else {}
         scenario = "+".join([*kinds, "secured"] if self.secured else kinds)
@@ -165,7 +167,7 @@ def draw(seed: int, *, quick: bool = False) -> Plan:
         ),
         patient=patient,
         options=tuple(sorted(_options(random, patient=patient).items())),
-        secured=Random(f"{seed}/secured").random() < _SECURED,
+        secured=seed >= _FIRST_SECURED and Random(f"{seed}/secured").random() < _SECURED,
     ).with_long_request_timeout()
 
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from tools.support.readers import ForeignRecord, by_confluent
 from tools.support.waiting import poll
 from tools.torture.cluster import Brokers, SecuredCluster
-from tools.torture.harness import Result, Scenarios, new_seeds
+from tools.torture.harness import PRODUCER, Result, Scenarios
 from tools.torture.producer.check import violations
 from tools.torture.producer.plan import ClusterFault, Plan, draw
 from tools.torture.producer.writer import Writer, close_sessions
@@ -150,7 +150,7 @@ def create(cluster: SecuredCluster, plan: Plan, topic: str) -> None:
 
 def producer_plans(arguments: argparse.Namespace) -> list[Plan]:
     """Return the plans that the command line selects."""
-    seeds = [arguments.seed] if arguments.seed else new_seeds(arguments.runs)
+    seeds = [arguments.seed] if arguments.seed else PRODUCER.new_seeds(arguments.runs)
     plans = map(draw, seeds)
     return [replace(plan, secured=plan.secured or arguments.secured) for plan in plans]
 
@@ -158,6 +158,7 @@ def producer_plans(arguments: argparse.Namespace) -> list[Plan]:
 class ProducerScenarios(Scenarios[Plan, SecuredCluster]):
     """Scenarios with producer sessions; if `verbose`, everything is logged to standard error."""
 
+    ledger = PRODUCER
     shown = (
         "seed {seed:5} {seconds:5.1f} s {records:6} records {sessions:3} sessions "
         "({failed} failed) {scenario:30} {result}"

@@ -165,7 +165,7 @@ class Plan:
 
     @property
     def labels(self) -> dict[str, Any]:
-        """The fields that describe the run."""
+        """The fields of the run's line in the ledger that do not depend on its result."""
         return {
             "kind": self.kind,
             "step": self.where,

@@ -12,7 +12,7 @@ from confluent_kafka.admin import NewTopic
 
 from tools.support.readers import UNCOMMITTED
 from tools.torture.cluster import Brokers, ProxiedCluster, proxied_cluster
-from tools.torture.harness import TORN, Result, Scenarios, new_seeds
+from tools.torture.harness import STREAMS, TORN, Result, Scenarios
 from tools.torture.streams.check import await_stable, findings, read, unmet_aim
 from tools.torture.streams.injection.hooks import BUG, Bug, trace
 from tools.torture.streams.plan import Choice, Plan, draw
@@ -39,13 +39,16 @@ def stream_plans(arguments: argparse.Namespace) -> list[Plan]:
     return [
         draw(seed, sink, choice)
         for sink in arguments.sink or Sink
-        for seed in ([arguments.seed] if arguments.seed else new_seeds(arguments.runs))
+        for seed in (
+            [arguments.seed] if arguments.seed else STREAMS.new_seeds(arguments.runs, sink=sink)
+        )
     ]
 
 
 class StreamScenarios(Scenarios[Plan, ProxiedCluster]):
     """Scenarios with Spark streams and jobs."""
 
+    ledger = STREAMS
     shown = (
         "{sink:12} seed {seed:5} {seconds:5.1f} s {nodes} nodes {kind} at {step}: {starts} starts, "
         "{lost} lost, {doubled} doubled, {aborted} aborted: {result}"
