@@ -25,10 +25,12 @@ class DeclaredFields:
     Attributes:
         names: their names.
         patterns: patterns of their names; None if any field is declared.
+        checked: identities of the schemas to which references lead, which are valid.
     """
 
     names: list[str] = field(default_factory=list)
     patterns: list[NamePattern | None] = field(default_factory=list)
+    checked: set[int] = field(default_factory=set)
 
     @classmethod
     def of(cls, validator: Validator) -> DeclaredFields:

@@ -107,6 +107,11 @@ class MatchContext:
     checks: list[Check] = field(default_factory=list)
     cache: _Cache = field(default_factory=_Cache)
 
+    @property
+    def checked(self) -> set[int]:
+        """Identities of the schemas to which references lead, which are valid."""
+        return self.cache.checked
+
 
 def match_column(
     validator: Validator,

@@ -246,7 +246,9 @@ def _match_additional(validator: Validator, value: Any, context: MatchContext, s
 def _match_unevaluated(
     validator: Validator, value: Any, context: MatchContext, schema: Any
 ) -> None:
-    others = {name: part for name, part in schema.items() if name != "unevaluatedProperties"}
+    # With `$schema`, the library would read the other keywords in the declared draft again.
+    left_out = {"unevaluatedProperties", "$schema"}
+    others = {name: part for name, part in schema.items() if name not in left_out}
     declared = DeclaredFields.of(validator.evolve(schema=others))
     patterns = tuple(pattern for pattern in declared.patterns if pattern is not None)
     if len(patterns) == len(declared.patterns):  # otherwise any field could be declared

@@ -70,6 +70,7 @@ def _validator_class(draft: Any, reference_uris: ReferenceUris) -> Any:
                 "the JSON Schema has a reference to something that is not a schema",
                 hint="Refer to an object, true or false.",
             )
+        changes.setdefault("_resolver", validator._resolver)  # noqa: SLF001
         evolved = standard(validator, **changes)
         evolved_draft: Any = type(evolved)
         return (
@@ -137,10 +138,10 @@ def _follow_reference(
             hint='Change it to a text such as "#/definitions/name".',
         )
     reference = _with_document(validator, reference_uris, ref)
-    if isinstance(instance, MatchContext):
+    if isinstance(instance, MatchContext | DeclaredFields):
         subschema = validator._resolver.lookup(reference).contents  # noqa: SLF001
-        if id(subschema) not in instance.cache.checked:
-            instance.cache.checked.add(id(subschema))
+        if id(subschema) not in instance.checked:
+            instance.checked.add(id(subschema))
             _check_subschema(draft, ref, subschema)
     standard: Callable[..., Iterable[Any]] = draft.VALIDATORS["$ref"]
     return standard(validator, reference, instance, schema)

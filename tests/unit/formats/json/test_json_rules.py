@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder, derive_schema
@@ -150,6 +150,42 @@ def test_unevaluated_properties_of_other_references(draft: str, part: dict[str, 
     assert not errors_of(pa.array([{"z": "x"}]), schema, writes_nulls=False)
     with pytest.raises(ColumnError, match="column `y` is not a field of the JSON Schema"):
         errors_of(pa.array([{"y": "x"}]), schema, writes_nulls=False)
+
+
+@pytest.mark.parametrize("part", [{"$ref": "o.json"}, {"allOf": [{"$ref": "o.json#/$defs/z"}]}])
+@pytest.mark.parametrize("draft", ["2019-09", "2020-12", None])
+@pytest.mark.parametrize("place", ["main", "document", "embedded"])
+def test_unevaluated_properties_of_registered_references(
+    draft: str | None, part: dict[str, Any], place: str
+) -> None:
+    """The schemas of NASA's notices have this form."""
+    uri = f"https://json-schema.org/draft/{draft}/schema"
+    declared = {"$schema": uri} if draft else {}
+    strict = {**declared, "type": "object", "unevaluatedProperties": False, **part}
+    others = {"o.json": {**declared, **WITH_Z, "$defs": {"z": WITH_Z}}}
+    schema: dict[str, Any] = strict
+    if place == "document":
+        schema, others["strict.json"] = {**declared, "$ref": "strict.json"}, strict
+    elif place == "embedded":
+        embedded = {**strict, "$id": "https://o.org/folder/embedded"}
+        schema = {"$defs": {"e": embedded}, "$ref": "https://o.org/folder/embedded"}
+        others = {"https://o.org/folder/o.json": others["o.json"]}
+    assert not errors_of(pa.array([{"z": "x"}]), schema, others)
+    with pytest.raises(ColumnError, match="column `y` is not a field of the JSON Schema"):
+        errors_of(pa.array([{"y": "x"}]), schema, others)
+
+
+@pytest.mark.parametrize("draft", ["2019-09", "2020-12"])
+@pytest.mark.parametrize("part", [{"allOf": 5}, {"patternProperties": 5}, {"anyOf": {}}])
+def test_invalid_part_beside_unevaluated_properties(draft: str, part: dict[str, Any]) -> None:
+    schema = {
+        "$schema": f"https://json-schema.org/draft/{draft}/schema",
+        "unevaluatedProperties": False,
+        "$ref": "#/components/A",
+        "components": {"A": part},
+    }
+    with pytest.raises(ConfigError, match="of the reference '#/components/A' is invalid"):
+        errors_of(pa.array([{"z": "x"}]), schema)
 
 
 @pytest.mark.parametrize("draft", ["2019-09", "2020-12"])
