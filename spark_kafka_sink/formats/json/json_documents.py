@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.masking import shown
@@ -31,7 +32,7 @@ def load_document(text: str) -> Any:
         ConfigError: the text is not JSON, is no schema, or its `$schema` is not a text.
     """
     try:
-        schema = json.loads(text)
+        schema = json.loads(text, object_hook=_without_invalid_ids)
     except ValueError as error:
         raise ConfigError(f"the JSON Schema is not JSON: {error}", hint=_HINT) from None
     if not isinstance(schema, dict | bool):
@@ -39,6 +40,16 @@ def load_document(text: str) -> Any:
     if isinstance(schema, dict) and not isinstance(schema.get("$schema", ""), str):
         raise ConfigError("the JSON Schema has a `$schema` that is not a text", hint=_HINT)
     return schema
+
+
+def _without_invalid_ids(part: dict[str, Any]) -> dict[str, Any]:
+    """Drop the ids that are no URIs, such as placeholders; no reference can lead to them."""
+    for name in ("$id", "id"):
+        try:
+            urlsplit(part.get(name) if isinstance(part.get(name), str) else "")
+        except ValueError:
+            del part[name]
+    return part
 
 
 def drafts_to_try(schema: Any) -> list[Any]:

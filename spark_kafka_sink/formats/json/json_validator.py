@@ -60,7 +60,11 @@ def _validator_class(draft: Any, reference_uris: ReferenceUris) -> Any:
         for name in RULES
         if name in draft.VALIDATORS
     }
-    rules["$ref"] = partial(_follow_reference, draft, dict(reference_uris))
+    rules |= {
+        name: partial(_follow_reference, draft, name, dict(reference_uris))
+        for name in ("$ref", "$dynamicRef")
+        if name in draft.VALIDATORS
+    }
     extended: Any = validators.extend(draft, rules)  # type: ignore[no-untyped-call]
     standard = extended.evolve
 
@@ -120,45 +124,51 @@ def _apply_rule(
 
 def _follow_reference(
     draft: Any,
+    keyword: str,
     reference_uris: Mapping[tuple[str, str], str],
     validator: Any,
     ref: Any,
     instance: Any,
     schema: Any,
 ) -> Iterable[Any]:
-    """Apply `$ref` to a column or value, with the URI of the document to which its name leads.
+    """Apply a reference to a column or value.
+
+    A `$ref` gets the URI of the document to which its name leads.
 
     Raises:
-        ConfigError: the reference is not a text.
-        InvalidPartError: it leads to an invalid schema.
+        ConfigError: the reference is not a text, or a `$dynamicRef` leads to an invalid schema.
+        InvalidPartError: a `$ref` leads to an invalid schema.
     """
     if not isinstance(ref, str):
         raise ConfigError(
             f"the JSON Schema has the reference {ref!r}, which is not a text",
             hint='Change it to a text such as "#/definitions/name".',
         )
-    reference = _with_document(validator, reference_uris, ref)
+    is_static = keyword == "$ref"
+    reference = _with_document(validator, reference_uris, ref) if is_static else ref
     if isinstance(instance, MatchContext | DeclaredFields):
         subschema = validator._resolver.lookup(reference).contents  # noqa: SLF001
         if id(subschema) not in instance.checked:
             instance.checked.add(id(subschema))
-            _check_subschema(draft, ref, subschema)
-    standard: Callable[..., Iterable[Any]] = draft.VALIDATORS["$ref"]
+            invalid = _subschema_error(draft, ref, subschema)
+            if invalid is not None:  # Older drafts ignore `$dynamicRef`, and all that it checks.
+                raise InvalidPartError(invalid) if is_static else invalid
+    standard: Callable[..., Iterable[Any]] = draft.VALIDATORS[keyword]
     return standard(validator, reference, instance, schema)
 
 
-def _check_subschema(draft: Any, reference: str, subschema: Any) -> None:
-    """Check a schema to which a reference leads, for example below an unknown keyword.
+def _subschema_error(draft: Any, reference: str, subschema: Any) -> ConfigError | None:
+    """Return why a schema to which a reference leads is invalid, or None.
 
-    Raises:
-        InvalidPartError: the schema is invalid.
+    It can be below an unknown keyword, which no other check reads.
     """
     from jsonschema import SchemaError, validators
 
     if not isinstance(subschema, dict):
-        return
+        return None
     try:
         check_document(validators.validator_for(subschema, default=draft), subschema)
     except SchemaError as error:
         which = f"the JSON Schema of the reference {shown(reference)}"
-        raise InvalidPartError(invalid_document_error(which, error)) from None
+        return invalid_document_error(which, error)
+    return None

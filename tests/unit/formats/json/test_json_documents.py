@@ -84,6 +84,19 @@ def test_parts_are_checked_in_their_own_draft() -> None:
                     errors_of(ARRAY, schema)
 
 
+@pytest.mark.parametrize("uri", ["http://[HOST]/a.json", "https://[your-domain]/a#", "http://[x"])
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_ids_that_are_no_uris(draft: Any, uri: str) -> None:
+    """Templates contain placeholders in square brackets."""
+    name = "id" if draft is jsonschema.Draft4Validator else "$id"
+    part = {name: uri, "enum": ["R", "G"]}
+    schema = {"$schema": DRAFTS[draft], name: uri, **an_object(c=an_object(d=part))}
+    assert errors_of(ARRAY, schema).rows.tolist() == [1]
+    for others in ({}, {uri: TEXT}):
+        with pytest.raises(ConfigError, match="reference with an invalid URI"):
+            errors_of(ARRAY, {**schema, **an_object(c=an_object(d={"$ref": uri}))}, others)
+
+
 def test_parts_of_draft_3_are_rejected() -> None:
     old = {"$schema": "http://json-schema.org/draft-03/schema#", "properties": {"d": TEXT}}
     for schema in (old, an_object(c=old), an_object(c={"anyOf": [old, {"type": "null"}]})):

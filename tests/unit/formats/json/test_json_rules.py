@@ -175,15 +175,16 @@ def test_unevaluated_properties_of_registered_references(
         errors_of(pa.array([{"y": "x"}]), schema, others)
 
 
-@pytest.mark.parametrize("draft", ["2019-09", "2020-12"])
-@pytest.mark.parametrize("part", [{"allOf": 5}, {"patternProperties": 5}, {"anyOf": {}}])
-def test_invalid_part_beside_unevaluated_properties(draft: str, part: dict[str, Any]) -> None:
-    schema = {
-        "$schema": f"https://json-schema.org/draft/{draft}/schema",
-        "unevaluatedProperties": False,
-        "$ref": "#/components/A",
-        "components": {"A": part},
-    }
+@pytest.mark.parametrize("keyword", ["$ref", "$dynamicRef"])
+@pytest.mark.parametrize("more", [{}, {"unevaluatedProperties": False}])
+@pytest.mark.parametrize(
+    "part", [{"allOf": 5}, {"patternProperties": 5}, {"anyOf": {}}, {"properties": [1]}]
+)
+def test_reference_to_an_invalid_part(
+    part: dict[str, Any], more: dict[str, Any], keyword: str
+) -> None:
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    schema = {"$schema": draft, **more, keyword: "#/components/A", "components": {"A": part}}
     with pytest.raises(ConfigError, match="of the reference '#/components/A' is invalid"):
         errors_of(pa.array([{"z": "x"}]), schema)
 
