@@ -25,6 +25,7 @@ TOPICS = {"events": 2, "small": 1, "lonely": 1, "secret": 1, "readonly": 1}
 DENIALS = ("alice:Describe:topic=secret", "alice:Write:topic=readonly", "alice:Create:topic=new")
 RECORD = json.dumps({"type": "record", "name": "Value", "fields": []})
 WIDER = RECORD.replace("[]", '[{"name": "id", "type": "string"}]')
+WITH_DEFAULT = WIDER.replace('"string"', '"string", "default": ""')
 AVRO = {"value.format": "avro-confluent", "retries.wait.ms": "1", "max.retries": "1"}
 OK, NOTE, ERROR = Severity.OK, Severity.NOTE, Severity.ERROR
 NOT_AUTO = {"auto.register.schemas": "false"}
@@ -257,7 +258,8 @@ def test_command_exit_status_and_json(plain: EmbeddedBroker) -> None:
         ({}, NOTE, "subject events-value exists; a write with dryRun=true"),
         ({"topic": "new"}, NOTE, "subject new-value does not exist yet"),
         ({"topic": "new", **NOT_AUTO}, ERROR, "auto.register.schemas is false"),
-        ({"value.schema": RECORD}, OK, "compatible with the latest version"),
+        ({"value.schema": RECORD}, OK, "subject events-value has the schema"),
+        ({"value.schema": WITH_DEFAULT}, OK, "compatible with the versions of"),
         ({"value.schema": WIDER}, ERROR, "'id' at path '/fields/0'"),
         ({"value.schema": RECORD, **NOT_AUTO}, OK, "has the schema with id 1"),
         ({"value.schema": WIDER, **NOT_AUTO}, ERROR, "Schema not found"),
