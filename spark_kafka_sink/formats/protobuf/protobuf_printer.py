@@ -271,7 +271,7 @@ class _Printer:
     def _print_field(
         self, field: Any, scope: str, nested: Mapping[str, Any], label: str
     ) -> list[str]:
-        inner = nested.get(_simple_name(field.type_name))
+        inner = _nested_type(field, scope, nested)
         type_ = _type_name(field)
         options = [*self._field_options(field), *self._print_options(field.options, scope)]
         if field.type == ProtoType.GROUP and not self._has_edition and inner is not None:
@@ -362,7 +362,7 @@ class _Printer:
             for value in content if is_repeated else (content,):
                 if field.message_type is None:
                     yield f"{name} = {_format_value(field, value)}"
-                elif field.name == "features" or prefix:
+                elif prefix or (field.name == "features" and not field.is_extension):
                     yield from self._print_options(value, scope, f"{name}.")
                 else:
                     text = text_format.MessageToString(value, as_one_line=True, as_utf8=True)
@@ -376,6 +376,16 @@ def _type_name(field: Any) -> str:
     Karapace take another spelling of a name for another type (HTTP status 409).
     """
     return str(field.type_name) or ProtoType(field.type).name.lower()
+
+
+def _nested_type(field: Any, scope: str, nested: Mapping[str, Any]) -> Any:
+    """Return the message in this scope to which a field's type name leads, or None."""
+    name = str(field.type_name)
+    inner = nested.get(_simple_name(name))
+    is_full_name = name.startswith(".")
+    if inner is not None and is_full_name and name != f".{scoped_name(scope, inner.name)}":
+        return None
+    return inner
 
 
 def _simple_name(name: str) -> str:

@@ -236,6 +236,38 @@ def test_name_with_another_meaning_in_its_scope(body: str) -> None:
     assert assert_text_is_same({"lib.proto": LIBRARY, "uses.proto": text}) == 3
 
 
+@pytest.mark.parametrize("package", ["", "package p; "])
+@pytest.mark.parametrize(
+    "body",
+    [
+        """message LabelEntry { optional string key = 1; optional int64 value = 2; }
+        message M { map<string, int32> label = 1; repeated P.LabelEntry all = 2;
+        optional P.LabelEntry one = 3; oneof o { P.LabelEntry o1 = 4; } }""",
+        """enum LabelEntry { ZERO = 0; }
+        message M { map<string, int32> label = 1; optional P.LabelEntry kind = 2; }""",
+        """message N { map<string, int32> label = 1; message M {
+        message LabelEntry {} optional LabelEntry a = 1; optional P.LabelEntry b = 2; } }
+        message LabelEntry {}""",
+        """message G { optional int32 a = 1; }
+        message M { optional group G = 1 { optional string b = 1; } optional P.G g2 = 2; }""",
+    ],
+)
+def test_types_with_the_names_of_map_entries_and_groups(body: str, package: str) -> None:
+    name = ".p" if package else ""
+    text = f'syntax = "proto2"; {package}{body.replace("P.", name + ".")}'
+    assert assert_text_is_same({"a.proto": text}) == 1
+
+
+def test_custom_option_named_features() -> None:
+    options = """syntax = "proto2"; package o; import "google/protobuf/descriptor.proto";
+        message F { repeated F all = 1; map<string, string> m = 2; optional int32 n = 3; }
+        extend google.protobuf.MessageOptions { optional F features = 50001; }"""
+    text = """edition = "2023"; import "o.proto"; message M {
+        option (o.features) = { m: [{ key: "k", value: "v" }] all: [{ n: 1 }, { n: 2 }] };
+        int32 a = 1 [features.field_presence = IMPLICIT]; }"""
+    assert assert_text_is_same({"o.proto": options, "m.proto": text}) == 3
+
+
 def test_full_names_start_with_a_dot() -> None:
     """As in Java's `ProtobufSchema`: registries can take other spellings for other types."""
     text = """syntax = "proto2"; package orders.v1; import "google/protobuf/descriptor.proto";
