@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import pyarrow as pa
@@ -142,7 +142,9 @@ def _read_import(part: PartFormat, name: str) -> bytes | None:
 def _file_system(part: PartFormat) -> tuple[fs.FileSystem, str]:
     """Return the file system and the path of a schema file."""
     path = part.schema_file or ""
-    return fs.FileSystem.from_uri(path) if "://" in path else (fs.LocalFileSystem(), path)
+    if "://" in path:
+        return fs.FileSystem.from_uri(path)
+    return fs.LocalFileSystem(), str(Path(path).absolute())  # Its parents are searched for imports.
 
 
 def _decode_file(part: PartFormat, content: bytes) -> str:

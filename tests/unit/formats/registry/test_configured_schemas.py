@@ -45,3 +45,18 @@ def test_schema_file_in_another_encoding(tmp_path: Path) -> None:
     path.write_text('{"title": "Ä"}', encoding="latin-1")
     with pytest.raises(ConfigError, match="cannot read: it is not UTF-8"):
         configured_schema(PartFormat(part="value", format=Format.JSON, schema_file=str(path)))
+
+
+@pytest.mark.parametrize("path", ["main.proto", "./main.proto", "../sub/main.proto"])
+def test_imports_of_a_relative_path_are_above_the_working_directory(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("common", "sub"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "common" / "c.proto").write_text('syntax = "proto3"; message C { string x = 1; }')
+    main = 'syntax = "proto3"; import "common/c.proto"; message M { C c = 1; }'
+    (tmp_path / "sub" / "main.proto").write_text(main)
+    monkeypatch.chdir(tmp_path / "sub")
+    schema = configured_schema(PartFormat(part="value", format=Format.PROTOBUF, schema_file=path))
+    assert schema is not None
+    assert schema.message == "M"
