@@ -32,7 +32,7 @@ def load_document(text: str) -> Any:
         ConfigError: the text is not JSON, is no schema, or its `$schema` is not a text.
     """
     try:
-        schema = json.loads(text, object_hook=_without_invalid_ids)
+        schema = json.loads(text, object_hook=_without_invalid_uris)
     except ValueError as error:
         raise ConfigError(f"the JSON Schema is not JSON: {error}", hint=_HINT) from None
     if not isinstance(schema, dict | bool):
@@ -42,9 +42,9 @@ def load_document(text: str) -> Any:
     return schema
 
 
-def _without_invalid_ids(part: dict[str, Any]) -> dict[str, Any]:
-    """Drop the ids that are no URIs, such as placeholders; no reference can lead to them."""
-    for name in ("$id", "id"):
+def _without_invalid_uris(part: dict[str, Any]) -> dict[str, Any]:
+    """Drop drafts and ids that are no URIs, such as placeholders; nothing can lead to them."""
+    for name in ("$schema", "$id", "id"):
         try:
             urlsplit(part.get(name) if isinstance(part.get(name), str) else "")
         except ValueError:

@@ -92,6 +92,7 @@ def test_ids_that_are_no_uris(draft: Any, uri: str) -> None:
     part = {name: uri, "enum": ["R", "G"]}
     schema = {"$schema": DRAFTS[draft], name: uri, **an_object(c=an_object(d=part))}
     assert errors_of(ARRAY, schema).rows.tolist() == [1]
+    assert errors_of(ARRAY, {**schema, "$schema": uri}).rows.tolist() == [1]
     for others in ({}, {uri: TEXT}):
         with pytest.raises(ConfigError, match="reference with an invalid URI"):
             errors_of(ARRAY, {**schema, **an_object(c=an_object(d={"$ref": uri}))}, others)
