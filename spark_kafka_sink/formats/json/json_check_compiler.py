@@ -101,10 +101,6 @@ def _match_draft(
             "schema",
             hint="Add what it refers to, for example to `definitions`.",
         ) from None
-    except ValueError as error:  # of urllib
-        raise ConfigError(
-            f"the JSON Schema has a reference with an invalid URI: {error}", hint="Correct it."
-        ) from None
     except RecursionError:
         raise _endless_error() from None
 

@@ -36,12 +36,12 @@ class DeclaredFields:
     def of(cls, validator: Validator) -> DeclaredFields:
         """Return the fields that the validator's schema declares."""
         declared = cls()
-        _apply(validator.iter_errors(declared))
+        _run_rules(validator.iter_errors(declared))
         return declared
 
 
-def _apply(rules: Iterable[Any]) -> None:
-    """Call the rules, which a validator does step by step."""
+def _run_rules(rules: Iterable[Any]) -> None:
+    """Run the rules that a validator applies one by one."""
     for _ in rules:
         pass
 
@@ -69,7 +69,7 @@ def _declare_alternatives(
     validator: Validator, schemas: Any, declared: DeclaredFields, _schema: Any
 ) -> None:
     for schema in schemas:
-        _apply(validator.descend(declared, schema))
+        _run_rules(validator.descend(declared, schema))
 
 
 def _declare_dependents(

@@ -45,11 +45,18 @@ def load_document(text: str) -> Any:
 def _without_invalid_uris(part: dict[str, Any]) -> dict[str, Any]:
     """Drop drafts and ids that are no URIs, such as placeholders; nothing can lead to them."""
     for name in ("$schema", "$id", "id"):
-        try:
-            urlsplit(part.get(name) if isinstance(part.get(name), str) else "")
-        except ValueError:
+        if isinstance(part.get(name), str) and not is_uri(part[name]):
             del part[name]
     return part
+
+
+def is_uri(text: str) -> bool:
+    """Return True if a text is a URI or a relative reference that can be joined with one."""
+    try:
+        urlsplit(text)
+    except ValueError:
+        return False
+    return True
 
 
 def drafts_to_try(schema: Any) -> list[Any]:

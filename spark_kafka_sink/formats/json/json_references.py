@@ -13,6 +13,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import urldefrag, urljoin, urlsplit
 
+from spark_kafka_sink.formats.json.json_documents import is_uri
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -153,6 +155,8 @@ def create_resolver(
     )
     by_document: dict[int, list[Link]] = defaultdict(list)
     for link in links:
+        if not is_uri(link.name):
+            continue  # No reference can lead to it.
         # Apicurio's Maven plugin declares the whole text of `$ref`, with its fragment.
         name = urldefrag(link.name).url or link.name
         by_document[link.declared_in].append(link._replace(name=name))

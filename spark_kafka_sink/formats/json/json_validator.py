@@ -16,6 +16,7 @@ from spark_kafka_sink.formats.json.json_documents import (
     InvalidPartError,
     check_document,
     invalid_document_error,
+    is_uri,
 )
 from spark_kafka_sink.formats.json.json_matching import MatchContext
 from spark_kafka_sink.formats.json.json_references import MAIN, create_resolver
@@ -136,13 +137,18 @@ def _follow_reference(
     A `$ref` gets the URI of the document to which its name leads.
 
     Raises:
-        ConfigError: the reference is not a text, or a `$dynamicRef` leads to an invalid schema.
+        ConfigError: the reference is no URI, or a `$dynamicRef` leads to an invalid schema.
         InvalidPartError: a `$ref` leads to an invalid schema.
     """
     if not isinstance(ref, str):
         raise ConfigError(
             f"the JSON Schema has the reference {ref!r}, which is not a text",
             hint='Change it to a text such as "#/definitions/name".',
+        )
+    if not is_uri(ref):
+        raise ConfigError(
+            f"the JSON Schema has the reference {shown(ref)}, which is not a valid URI",
+            hint="Correct the reference.",
         )
     is_static = keyword == "$ref"
     reference = _with_document(validator, reference_uris, ref) if is_static else ref

@@ -208,7 +208,7 @@ class Registry:
             names = ", ".join(changed)
             return f"{subject} is checked when its changed imports are registered: {names}"
         # A registry returns the id of a schema that it has without checking the compatibility.
-        if any(self._has_schema(subject, schema) for schema in schemas):
+        if not candidate.texts and any(self._has_schema(subject, schema) for schema in schemas):
             return f"subject {subject} has the schema"
         if self._is_compatible(subject, schemas, "the schema"):
             return f"the schema is compatible with the versions of subject {subject}"
