@@ -60,7 +60,7 @@ def connect(
     except errors.KafkaProdError as error:
         tried = error.broker and client.failures.diagnosis(error.broker)
         if tried:
-            return connection_checks.check_connection(str(error.broker), tried)
+            return connection_checks.connection_finding(str(error.broker), tried)
         return Finding.failure(connection_checks.step_of_error(error), error, is_local=True)
     return None
 
@@ -81,8 +81,8 @@ def _unreachable_finding(client: BlockingClient, seconds: float) -> Finding:
     for server in servers:
         diagnosis = client.failures.diagnosis(server) or under_way.get(server)
         if diagnosis is not None:
-            findings.append(connection_checks.check_connection(server, diagnosis))
-    return connection_checks.check_unreachable(findings, len(servers))
+            findings.append(connection_checks.connection_finding(server, diagnosis))
+    return connection_checks.unreachable_finding(findings, len(servers))
 
 
 def check_topics(client: BlockingClient, write: PlannedWrite, seconds: float) -> list[Finding]:
@@ -93,7 +93,7 @@ def check_topics(client: BlockingClient, write: PlannedWrite, seconds: float) ->
     deadline = client.deadline(seconds)
     try:
         facts = _query_topics(client, write, topics, deadline)
-        if any(_is_rejected(topic, write) for topic in facts):
+        if any(_is_missing_for_write(topic, write) for topic in facts):
             client.pause(_PROPAGATION_S, None)
             facts = _with_similar(client, _query_topics(client, write, topics, deadline), deadline)
     except errors.KafkaProdError as error:
@@ -101,7 +101,7 @@ def check_topics(client: BlockingClient, write: PlannedWrite, seconds: float) ->
     return [finding for topic in facts for finding in _findings_of(topic, write)]
 
 
-def _is_rejected(facts: TopicFacts, write: PlannedWrite) -> bool:
+def _is_missing_for_write(facts: TopicFacts, write: PlannedWrite) -> bool:
     """Return True if the topic is missing and the write would not create it."""
     if not facts.is_missing:
         return False

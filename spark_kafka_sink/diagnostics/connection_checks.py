@@ -66,7 +66,7 @@ def no_response(state: ChannelState, seconds: float) -> Diagnosis:
     return Diagnosis(f"no response within {seconds:g} s", state=state, is_unanswered=True)
 
 
-def check_connection(server: str, diagnosis: Diagnosis) -> Finding:
+def connection_finding(server: str, diagnosis: Diagnosis) -> Finding:
     """Return the finding for a failed connection attempt."""
     error = diagnosis.error
     step = _STEP_OF[diagnosis.state]
@@ -90,7 +90,7 @@ def _is_rejected(diagnosis: Diagnosis) -> bool:
     return error.kafka_error is not None or isinstance(error, errors.BrokerUnavailableError)
 
 
-def check_unreachable(findings: list[Finding], servers: int) -> Finding:
+def unreachable_finding(findings: list[Finding], servers: int) -> Finding:
     """Return one finding for all bootstrap servers if none of them could be reached.
 
     `is_local` is True if a server did not respond at all, or if no server was tried.
@@ -120,7 +120,7 @@ def check_unreachable(findings: list[Finding], servers: int) -> Finding:
     return Finding.failure(first.step, error, is_local=is_local)
 
 
-def check_brokers(failures: Mapping[str, Finding], brokers: int) -> Finding:
+def brokers_finding(failures: Mapping[str, Finding], brokers: int) -> Finding:
     """Return the finding for the brokers' advertised addresses, to which tasks connect.
 
     Args:

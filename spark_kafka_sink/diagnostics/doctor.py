@@ -107,7 +107,9 @@ class Doctor:
             diagnosis = _try_addresses(client, server, self.seconds)
             broker = next(iter(client.brokers()), None)
             failure = (
-                None if diagnosis is None else connection_checks.check_connection(server, diagnosis)
+                None
+                if diagnosis is None
+                else connection_checks.connection_finding(server, diagnosis)
             )
             reached = CheckStep.METADATA if failure is None else failure.step
             for step in connection_checks.passed_before(reached):
@@ -154,11 +156,11 @@ class Doctor:
             if diagnosis is None and node in states:
                 diagnosis = connection_checks.no_response(states[node], self.seconds)
             if diagnosis is not None:
-                failures[f"broker {node.node_id}"] = connection_checks.check_connection(
+                failures[f"broker {node.node_id}"] = connection_checks.connection_finding(
                     str(node), diagnosis
                 )
         client.abandon()
-        return connection_checks.check_brokers(failures, len(nodes))
+        return connection_checks.brokers_finding(failures, len(nodes))
 
     def _examine_topics(self, client: BlockingClient) -> Iterator[Finding]:
         topic = self.write.config.topic

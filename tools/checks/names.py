@@ -1,10 +1,11 @@
 """Check names, words, and the place of constants: `python -m tools.checks.names [PATH ...]`.
 
 Prints every violation: words that have another word in this project, hints that are no sentence,
-documented arguments that do not exist, classes of the same name, loggers that do not have the name
-of their module, and constants without an underscore that only one file uses. In tests and tools
-too: constants below a class or function that they do not need, variables whose name says nothing,
-test files that have the name of no module, and imports of test files.
+documented arguments that do not exist, public classes or functions of the same name, attributes
+with the name of a function of their module, loggers that do not have the name of their module, and
+constants without an underscore that only one file uses. In tests and tools too: constants below a
+class or function that they do not need, variables whose name says nothing, test files that have the
+name of no module, and imports of test files.
 """
 
 import ast
@@ -21,6 +22,8 @@ VAGUE_IN_PRODUCT = VAGUE | {"asked", "info", "most", "needy", "some"}
 WORDS = re.compile(r"\b(can't|can not|\w*serialis\w+)\b", re.IGNORECASE)
 ARGUMENT = re.compile(r"^ {4}(\w+):", re.MULTILINE)
 CONSTANT = re.compile(r"[A-Z][A-Z\d_]+")
+_OF_EACH_FORMAT = {"compile_spec", "derive"}
+"""Functions that a module of each format defines."""
 START = re.compile(r"[a-z]\w*(?![\w:.=])")
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -85,15 +88,15 @@ def partial_hints(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.value.lineno, f"the hint {_string_of(last)[-30:]!r} has no full stop"
 
 
-def repeated_classes(paths: Iterable[Path]) -> Iterator[str]:
-    """Yield a line for each public class that has the name of an earlier one."""
+def repeated_names(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield a line for each public class or function that has the name of an earlier one."""
     first: dict[str, Path] = {}
     for path in paths:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, _DEFINITIONS) and not node.name.startswith("_"):
                 earlier = first.setdefault(node.name, path)
-                if earlier != path:
-                    yield f"{path}:{node.lineno}: {node.name} is also a class of {earlier}"
+                if earlier != path and node.name not in _OF_EACH_FORMAT:
+                    yield f"{path}:{node.lineno}: {node.name} is also defined in {earlier}"
 
 
 def private_constants(paths: Iterable[Path], others: Iterable[Path]) -> Iterator[str]:
@@ -144,6 +147,16 @@ def late_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, "a constant is below a definition that it does not need"
 
 
+def ambiguous_attributes(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each assigned attribute with the name of a module's function."""
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or isinstance(node.ctx, ast.Load):
+            continue
+        if node.attr in functions:
+            yield node.lineno, f"`{node.attr}` is also a function of this module"
+
+
 def unnamed_units(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each constant whose name ends with SECONDS instead of _S."""
     for node in ast.walk(tree):
@@ -163,6 +176,7 @@ CHECKS = (
     vague_names,
     other_words,
     late_constants,
+    ambiguous_attributes,
     unnamed_units,
     unknown_arguments,
     partial_hints,
@@ -173,7 +187,7 @@ CHECKS = (
 def main() -> None:
     """Print all violations; exit with status 1 if there are any."""
     paths = _files([Path(argument) for argument in sys.argv[1:]] or [_ROOT / "spark_kafka_sink"])
-    violations = [*_violations_in(paths, CHECKS), *repeated_classes(paths)]
+    violations = [*_violations_in(paths, CHECKS), *repeated_names(paths)]
     if not sys.argv[1:]:
         tests = _files([_ROOT / "tests"])
         others = [*tests, *_files([_ROOT / "tools"])]

@@ -19,7 +19,7 @@ from spark_kafka_sink.broker import log_levels, topic_config
 from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
 from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS
-from spark_kafka_sink.broker.handlers.configs import check_node, invalid_request, start_configs
+from spark_kafka_sink.broker.handlers.configs import check_node, invalid_request, node_configs
 from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigType
 from spark_kafka_sink.common.text import is_topic_name
 from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
@@ -220,7 +220,7 @@ def _broker_resource(context: RequestContext, name: str) -> ConfigurableResource
         check_node(context, name)
     dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
     own = dynamic.of(BROKER, name)
-    started = {config.name for config in start_configs(context)}
+    started = {config.name for config in node_configs(context)}
     fixed = started - topic_config.BROKER_KEYS.keys()
 
     def check(values: Mapping[str, str]) -> None:

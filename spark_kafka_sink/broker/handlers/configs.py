@@ -33,7 +33,7 @@ def invalid_request(message: str) -> ResponseError:
     return ResponseError(ErrorCode.invalid_request, message)
 
 
-def start_configs(context: RequestContext) -> list[StartConfig]:
+def node_configs(context: RequestContext) -> list[StartConfig]:
     """Return the configs with which the node that received the request was started."""
     node = context.cluster.node(context.node)
     address = node.host, node.port
@@ -126,7 +126,7 @@ def _broker_configs(context: RequestContext) -> Iterable[FieldValues]:
     dynamic = context.cluster.dynamic_configs
     node, cluster = dynamic.of(BROKER, str(context.node)), dynamic.of(BROKER, ALL_BROKERS)
     layers = ((ConfigSource.DYNAMIC_BROKER, node), (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster))
-    started = {config.name: config for config in start_configs(context)}
+    started = {config.name: config for config in node_configs(context)}
     for name in [*started, *(key for key in {**node, **cluster} if key not in started)]:
         changed = [_synonym(name, own[name], source) for source, own in layers if name in own]
         yield _broker_entry(name, started.get(name), changed)

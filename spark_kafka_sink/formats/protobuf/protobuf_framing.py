@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
-from spark_kafka_sink.formats.protobuf.protobuf_wire import read_varint
+from spark_kafka_sink.formats.protobuf.protobuf_wire import read_unsigned_varint
 from spark_kafka_sink.kafka.protocol.codec import write_uvarint
 
 
@@ -31,9 +31,9 @@ def encode_indexes(schema: str, message: str | None) -> bytes:
 
 def read_indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
     """Return the message indexes at the start of `data`, and the remaining bytes."""
-    count, position = read_varint(data, 0)
+    count, position = read_unsigned_varint(data, 0)
     indexes: list[int] = []
     for _ in range(count >> 1):
-        index, position = read_varint(data, position)
+        index, position = read_unsigned_varint(data, position)
         indexes.append(index >> 1)
     return tuple(indexes) or (0,), data[position:]

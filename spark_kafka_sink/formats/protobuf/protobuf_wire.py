@@ -28,7 +28,7 @@ def parse(data: bytes) -> Parsed:
     parsed: Parsed = {}
     position = groups = 0
     while position < len(data):
-        start, position = read_varint(data, position)
+        start, position = read_unsigned_varint(data, position)
         number, wire_type = start >> 3, start & 7
         if wire_type in (_START, _END):
             groups += 1 if wire_type == _START else -1
@@ -47,9 +47,9 @@ def parse(data: bytes) -> Parsed:
 def _read_value(data: bytes, position: int, wire_type: int) -> tuple[Any, int]:
     """Return the value at a position, and the position after it."""
     if wire_type == _VARINT:
-        return read_varint(data, position)
+        return read_unsigned_varint(data, position)
     if wire_type == _SIZED:
-        size, position = read_varint(data, position)
+        size, position = read_unsigned_varint(data, position)
     else:
         size = _FIXED_SIZES.get(wire_type, len(data) + 1)
     if position + size > len(data):
@@ -57,7 +57,7 @@ def _read_value(data: bytes, position: int, wire_type: int) -> tuple[Any, int]:
     return data[position : position + size], position + size
 
 
-def read_varint(data: bytes, position: int) -> tuple[int, int]:
+def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
     """Return the varint at a position, and the position after it.
 
     Raises:

@@ -76,15 +76,15 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
     max_keys = MANY_KEYS
 
     def __init__(self, *, operations: bool = False) -> None:
-        self._operations = operations
+        self._with_operations = operations
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
         """See `ApiHandler`."""
         return {
             "topics": [{"name": key} for key in keys],
             "allow_auto_topic_creation": False,
-            "include_topic_authorized_operations": self._operations,
-            "include_cluster_authorized_operations": self._operations,
+            "include_topic_authorized_operations": self._with_operations,
+            "include_cluster_authorized_operations": self._with_operations,
         }
 
     def results(

@@ -3,7 +3,7 @@
 - `record_positions` finds the start of each record. Each record starts with its size, so it can be
   located only after the previous record. If sizes repeat, many records are found at once by their
   stride; otherwise a loop reads only the sizes.
-- `read_fields` and `read_rows` read the fields of all records of a batch as columns, without
+- `read_fields` and `decode_rows` read the fields of all records of a batch as columns, without
   Python code per field.
 - `decode_batch` yields each record as a Python object, for splits, brokers and tests. The write
   path does not use it.
@@ -200,7 +200,7 @@ def _read_one(data: memoryview | bytes, start: int, end: int) -> RecordFields:
     return RecordFields(time_delta, offset_delta, key_size)
 
 
-def read_rows(section: memoryview | bytes, header: BatchHeader) -> tuple[Columns, Numbers]:
+def decode_rows(section: memoryview | bytes, header: BatchHeader) -> tuple[Columns, Numbers]:
     """Read a batch's uncompressed records section, which is smaller than 2 GiB, as rows.
 
     Returns:

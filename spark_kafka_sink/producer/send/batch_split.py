@@ -38,7 +38,9 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     row_numbers = batch.row_numbers()
     whole = b"".join(bytes(part) for part in batch.encode())
     header = BatchHeader.parse(whole)
-    columns, sizes = record_decoder.read_rows(record_decoder.records_section(whole, header), header)
+    columns, sizes = record_decoder.decode_rows(
+        record_decoder.records_section(whole, header), header
+    )
     layout = lay_out(np.zeros(batch.records, np.int8), sizes, 0, lambda _: None, BatchLimits(size))
     pieces = []
     for number, (_, start, stop, *_) in enumerate(layout.segments):

@@ -199,7 +199,7 @@ def plot_codecs(axes: Axes, report: DeliveryReport) -> None:
     shares = [100 / cost.ratio for cost in report.codecs]
     colors = [INK if cost.codec == configured else GOOD for cost in report.codecs]
     bars = axes.barh(names, shares, color=colors)
-    axes.bar_label(bars, [f" {_codec_text(cost)}" for cost in report.codecs])
+    axes.bar_label(bars, [f" {_codec_label(cost)}" for cost in report.codecs])
     axes.invert_yaxis()
     set_labels(axes, "Codecs, measured on a sample", x="% of the bytes; CPU time per record")
     percent(axes.xaxis)
@@ -286,7 +286,7 @@ def time_shares(report: DeliveryReport) -> dict[str, float]:
     return {name: 100 * time / busy if busy else 0.0 for name, time in spent.items()}
 
 
-def _codec_text(cost: CodecCost) -> str:
+def _codec_label(cost: CodecCost) -> str:
     spent = f", {cost.us_per_record:,.2f} µs" if cost.cpu_ns else ""
     return f"{cost.ratio:,.1f} to 1{spent}"
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from spark_kafka_sink.config.security.security_config import SecurityConfig
-from spark_kafka_sink.diagnostics.connection_checks import check_connection, check_unreachable
+from spark_kafka_sink.diagnostics.connection_checks import connection_finding, unreachable_finding
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
 from spark_kafka_sink.kafka.client.channel.diagnosis import Circumstances, diagnose
 from spark_kafka_sink.kafka.client.channel.transport import ChannelState
@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError, TlsBytesEr
 
 def _failure(error: Exception, state: ChannelState) -> Finding:
     at = Circumstances(broker="kafka:9092", security=SecurityConfig(), state=state)
-    return check_connection("kafka:9092", diagnose(error, at))
+    return connection_finding("kafka:9092", diagnose(error, at))
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_one_unresponsive_server_makes_it_uncertain() -> None:
         AuthenticationError("rejected", kafka_error="X"), ChannelState.AUTHENTICATING
     )
     silent = _failure(TimeoutError("no connection"), ChannelState.CONNECTING)
-    assert not check_unreachable([refused, refused], 2).is_local
-    both = check_unreachable([refused, silent], 2)
+    assert not unreachable_finding([refused, refused], 2).is_local
+    both = unreachable_finding([refused, silent], 2)
     assert both.is_local
     assert "rejected" in both.text
     assert "no connection" in both.text

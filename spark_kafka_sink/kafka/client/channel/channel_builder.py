@@ -36,7 +36,7 @@ class ChannelBuilder:
 
     def __init__(self, security: SecurityConfig) -> None:
         self.security = security
-        self._context = None if security.tls is None else _context(security.tls)
+        self._tls_context = None if security.tls is None else _load_tls_context(security.tls)
         """The TLS context. `load_stores` replaces it on a different thread."""
 
     @property
@@ -51,7 +51,7 @@ class ChannelBuilder:
             OSError, ConfigError, TlsError: a truststore or a keystore cannot be used.
         """
         assert self.security.tls is not None
-        self._context = _context(self.security.tls)
+        self._tls_context = _load_tls_context(self.security.tls)
 
     def encrypted(self, transport: Transport, host: str) -> TlsTransport:
         """Return a TLS transport over a connected transport, with the latest certificates.
@@ -59,8 +59,8 @@ class ChannelBuilder:
         Raises:
             OSError: the host name is not valid in TLS.
         """
-        assert self._context is not None
-        return TlsTransport(transport, self._context, host)
+        assert self._tls_context is not None
+        return TlsTransport(transport, self._tls_context, host)
 
     def login(self, host: str) -> SaslLogin | None:
         """Return the login for a broker, or None without SASL."""
@@ -70,7 +70,7 @@ class ChannelBuilder:
         return SaslLogin(sasl.mechanism, partial(_new_exchange, sasl, host))
 
 
-def _context(tls: TlsConfig) -> SSLContext:
+def _load_tls_context(tls: TlsConfig) -> SSLContext:
     from spark_kafka_sink.kafka.security.tls.context_cache import CONTEXTS
 
     try:
