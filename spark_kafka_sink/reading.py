@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import chain, islice
-from typing import Final
 
 from spark_kafka_sink.common.arguments import check_options
 from spark_kafka_sink.common.errors import ConfigError
@@ -13,7 +12,7 @@ from spark_kafka_sink.kafka.logs.topic_reader import TIMEOUT_S, TopicReader
 from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords
 
-_MAX_RECORDS: Final = 1_000_000
+_MAX_RECORDS = 1_000_000
 """Maximum number of records that `read_records` returns without a `limit`, because they are in
 memory.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.common.arguments import FRAME, check_argument
 from spark_kafka_sink.common.errors import ConfigError
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 TopicAndKey = tuple[str | None, bytes | None]
 """Topic and key of a row."""
-_COMPARED: Final = ("key", "value", "topic", "headers")
+_COMPARED = ("key", "value", "topic", "headers")
 """Columns that are compared if they are in the frame."""
-COLUMNS: Final = (*_COMPARED, "partition", "timestamp")
+COLUMNS = (*_COMPARED, "partition", "timestamp")
 """Names of the columns of a record."""
-_BYTES: Final = ("string", "binary", "char", "varchar")
-_MAX_LISTED: Final = 10
+_BYTES = ("string", "binary", "char", "varchar")
+_MAX_LISTED = 10
 """Maximum number of rows of each kind in a message."""
-_MAX_VALUE_CHARS: Final = 200
+_MAX_VALUE_CHARS = 200
 """Maximum length of a value in a message, in characters."""
 _Rows = tuple["list[ComparedRow]", "list[ComparedRow]"]
 """The expected rows and the rows that were found."""

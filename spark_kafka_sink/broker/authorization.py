@@ -11,7 +11,7 @@ groups, and the topics in Metadata requests.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.handlers.request_context import REASON, NoFields
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.request_shapes import ItemShape, PartitionShape
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
-_ALL_PARTITIONS_FAIL: Final = frozenset(
+_ALL_PARTITIONS_FAIL = frozenset(
     {
         ApiKey.PRODUCE,
         ApiKey.OFFSET_COMMIT,
@@ -48,18 +48,18 @@ _ALL_PARTITIONS_FAIL: Final = frozenset(
     }
 )
 """APIs whose responses have no top-level error, or also have partition errors."""
-_NOTHING: Final[dict[int, dict[str, Any]]] = {
+_NOTHING: dict[int, dict[str, Any]] = {
     ApiKey.INIT_PRODUCER_ID: {"producer_id": -1, "producer_epoch": -1},
     ApiKey.FIND_COORDINATOR: {"node_id": -1, "port": -1},
 }
 """Non-default field values of responses to denied requests, by API."""
-_MESSAGES: Final[dict[int, str | None]] = {
+_MESSAGES: dict[int, str | None] = {
     ApiKey.CREATE_TOPICS: "Authorization failed.",
     ApiKey.CREATE_PARTITIONS: None,
     ApiKey.FIND_COORDINATOR: "",
 }
 """Messages for denied items, by API, if they differ from the error's default message."""
-_OFFSETS_TOP_ERROR: Final = 2
+_OFFSETS_TOP_ERROR = 2
 """The first version of OffsetFetch with an error for the whole request."""
 
 
@@ -70,14 +70,14 @@ class Rejection(NamedTuple):
     message: str
 
 
-_REJECTIONS: Final = {
+_REJECTIONS = {
     type_: Rejection(
         ErrorCode[f"{type_.name.lower()}_authorization_failed"],
         f"{type_.name.replace('_', ' ').title()} authorization failed.",
     )
     for type_ in ResourceType
 }
-_OF_PARTITIONS: Final[dict[int, dict[str, Any]]] = {
+_OF_PARTITIONS: dict[int, dict[str, Any]] = {
     ApiKey.FETCH: {"aborted_transactions": ()},
     ApiKey.DESCRIBE_PRODUCERS: {"error_message": _REJECTIONS[ResourceType.TOPIC].message},
 }

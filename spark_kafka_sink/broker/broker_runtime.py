@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.broker_config import BrokerConfig, address_text
 from spark_kafka_sink.broker.cluster.cluster import Cluster
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
-_STOP_TIMEOUT_S: Final = 10.0
+_STOP_TIMEOUT_S = 10.0
 """Seconds to wait for the thread to end."""
 
 

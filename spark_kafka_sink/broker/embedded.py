@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Final,
-    NamedTuple,
-    ParamSpec,
-    Self,
-    TypeVar,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar, overload
 
 from spark_kafka_sink.broker.broker_config import BrokerConfig, address_text, reachable
 from spark_kafka_sink.broker.broker_runtime import BrokerRuntime
@@ -39,8 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 P = ParamSpec("P")
-_MAX_LISTED_TOPICS: Final = 20
-_RUN_TIMEOUT_S: Final = 10.0
+_MAX_LISTED_TOPICS = 20
+_RUN_TIMEOUT_S = 10.0
 """Maximum time in seconds that `run` waits for the broker's thread."""
 
 

@@ -7,7 +7,7 @@ they are authorized.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.faults import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
-_ERRORS_ARE_ADDED: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
+_ERRORS_ARE_ADDED = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS})
 """APIs whose injected errors are added to the handler's response, because clients need its other
 fields.
 """

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
 
-LEVELS: Final = {
+LEVELS = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,
     "WARN": logging.WARNING,
@@ -14,10 +13,10 @@ LEVELS: Final = {
     "TRACE": logging.DEBUG,
 }
 """Python's levels by Kafka's names of log levels."""
-_LEVEL_NAMES: Final = {number: name for name, number in reversed(LEVELS.items())} | {
+_LEVEL_NAMES = {number: name for name, number in reversed(LEVELS.items())} | {
     logging.DEBUG: "DEBUG"
 }
-_ROOT: Final = "spark_kafka_sink.broker"
+_ROOT = "spark_kafka_sink.broker"
 """The logger above all loggers of the broker."""
 
 

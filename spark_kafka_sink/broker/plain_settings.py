@@ -6,18 +6,18 @@ Their descriptions are the help of `kafkaprod broker`, and the table in docs/bro
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-HELP: Final = "help"
+HELP = "help"
 """Key of a field's metadata for its description."""
-MINIMUM: Final = "minimum"
+MINIMUM = "minimum"
 """Key of a field's metadata for the smallest allowed number."""
 LOG = "log"
 """The storage type of Kafka's segmented logs, in memory or in a data folder."""
 _MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default for message.max.bytes: 1 MiB plus 12 bytes for the log overhead."""
-PORT_HELP: Final = "Port of the first broker; the others use the next ones. 0: free ports."
-MIN_SCRAM_ITERATIONS: Final = 4096
+PORT_HELP = "Port of the first broker; the others use the next ones. 0: free ports."
+MIN_SCRAM_ITERATIONS = 4096
 """Kafka's ScramMechanism.minIterations."""
 
 

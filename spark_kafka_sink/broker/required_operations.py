@@ -10,7 +10,7 @@ The tables contain the rules of Kafka's KafkaApis and ControllerApis:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-_TRANSACTION_KEY: Final = 1
+_TRANSACTION_KEY = 1
 """Key type of transactional ids in FindCoordinator; groups have key type 0."""
-_CONFIG_RESOURCES: Final[Mapping[int, ResourceType]] = {
+_CONFIG_RESOURCES: Mapping[int, ResourceType] = {
     ConfigResourceType.TOPIC: ResourceType.TOPIC,
     ConfigResourceType.GROUP: ResourceType.GROUP,
 }
 """Resource types of the authorizer by `ConfigResourceType`. All others map to the cluster."""
-_WRITE_TRANSACTION: Final = (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id")
-_READ_GROUP: Final = (AclOperation.READ, ResourceType.GROUP, "group_id")
-OF_PARTITIONS: Final[Mapping[int, AclOperation]] = {
+_WRITE_TRANSACTION = (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "transactional_id")
+_READ_GROUP = (AclOperation.READ, ResourceType.GROUP, "group_id")
+OF_PARTITIONS: Mapping[int, AclOperation] = {
     ApiKey.PRODUCE: AclOperation.WRITE,
     ApiKey.FETCH: AclOperation.READ,
     ApiKey.LIST_OFFSETS: AclOperation.DESCRIBE,
@@ -44,9 +44,9 @@ OF_PARTITIONS: Final[Mapping[int, AclOperation]] = {
     ApiKey.DESCRIBE_PRODUCERS: AclOperation.READ,
 }
 """The operation required on each topic whose partitions a request contains, by API."""
-_OF_ITEM: Final = None
+_OF_ITEM = None
 """Placeholder for a resource type that the item (config resource, coordinator key) determines."""
-OF_ITEMS: Final[Mapping[int, tuple[tuple[AclOperation, ResourceType | None], ...]]] = {
+OF_ITEMS: Mapping[int, tuple[tuple[AclOperation, ResourceType | None], ...]] = {
     ApiKey.CREATE_TOPICS: (
         (AclOperation.CREATE, ResourceType.TOPIC),
         (AclOperation.CREATE, ResourceType.CLUSTER),
@@ -67,7 +67,7 @@ OF_ITEMS: Final[Mapping[int, tuple[tuple[AclOperation, ResourceType | None], ...
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ((AclOperation.ALTER_CONFIGS, _OF_ITEM),),
 }
 """Operations required for each item of a request, and the resource types, by API."""
-OF_REQUEST: Final[Mapping[int, tuple[tuple[AclOperation, ResourceType, str], ...]]] = {
+OF_REQUEST: Mapping[int, tuple[tuple[AclOperation, ResourceType, str], ...]] = {
     ApiKey.PRODUCE: (_WRITE_TRANSACTION,),
     ApiKey.OFFSET_COMMIT: (_READ_GROUP,),
     ApiKey.OFFSET_FETCH: ((AclOperation.DESCRIBE, ResourceType.GROUP, "group_id"),),
@@ -94,7 +94,7 @@ OF_REQUEST: Final[Mapping[int, tuple[tuple[AclOperation, ResourceType, str], ...
 Each entry also specifies the resource type and the request field that contains the resource name.
 If the field is null or missing, the operation is not required.
 """
-WITHOUT_OPERATIONS: Final = frozenset(
+WITHOUT_OPERATIONS = frozenset(
     {
         ApiKey.API_VERSIONS,
         ApiKey.SASL_HANDSHAKE,

@@ -7,12 +7,11 @@ import io
 import json
 import os
 import sys
-from typing import Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import require_extra
 
-_ESCAPE: Final = "kafkaprod.escape"
+_ESCAPE = "kafkaprod.escape"
 """Name of the error handler of stdout and stderr."""
 
 

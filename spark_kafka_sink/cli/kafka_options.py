@@ -6,7 +6,7 @@ import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -47,7 +47,7 @@ OptionsFile = Annotated[
     Path | None,
     typer.Option(help="Properties file with options, as for --command-config of Kafka's tools."),
 ]
-TIMEOUT_S: Final = STEP_TIMEOUT_S
+TIMEOUT_S = STEP_TIMEOUT_S
 Timeout = Annotated[
     float,
     typer.Option(

@@ -6,7 +6,7 @@ import json
 from base64 import b64encode
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
-_DEFAULT_LIMIT: Final = 100
-_FOLLOW_OFFSET: Final = -10
+_DEFAULT_LIMIT = 100
+_FOLLOW_OFFSET = -10
 """First offset with --follow: ten offsets before the end of each partition."""
-_POLL_S: Final = 0.3
+_POLL_S = 0.3
 """Seconds between two checks for new records."""
 
 

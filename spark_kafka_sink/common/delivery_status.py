@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from spark_kafka_sink.common.text import plural
 
@@ -38,7 +38,7 @@ _WORDS = {
     DeliveryStatus.WOULD_BE_WRITTEN: "would be written",
 }
 _STATUSES = {words: status for status, words in _WORDS.items()}
-_LINE: Final = re.compile(
+_LINE = re.compile(
     rf"(?P<topic>\S+?)(?:-(?P<partition>\d+))?: (?P<words>{'|'.join(_STATUSES)}) "
     r"(?P<records>[\d,]+)(?: \((?P<error>.*)\))?"
 )

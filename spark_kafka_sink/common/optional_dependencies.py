@@ -10,14 +10,14 @@ import re
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any
 
 from spark_kafka_sink.common.errors import ConfigError
 
-_PACKAGE: Final = "spark-kafka-sink"
+_PACKAGE = "spark-kafka-sink"
 _EVERYWHERE = "the driver and every executor"
 _COMMAND = "the machine where the command runs"
-_MIN_PYSPARK_VERSION: Final = (3, 5)
+_MIN_PYSPARK_VERSION = (3, 5)
 """The oldest supported release; it has `mapInArrow`, but no Python data sources."""
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_MAX_COMPARED: Final = 10_000
+_MAX_COMPARED = 10_000
 MIN_TYPO_RATIO = 0.8
 """Minimum difflib ratio at which a name counts as a typo of a different name."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-KB: Final = 1_000
-MB: Final = 1_000_000
+KB = 1_000
+MB = 1_000_000
 _MAX_EXTERNAL_CHARS = 200
 """Maximum length of an external text in an error, in characters."""
 _MAX_TYPE_CHARS = 100

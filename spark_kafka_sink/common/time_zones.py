@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
@@ -22,18 +22,16 @@ if TYPE_CHECKING:
 
     Numbers: TypeAlias = NDArray[np.int64]
 
-ZONE_SETTING: Final = "spark.sql.session.timeZone"
-_OFFSET: Final = re.compile(
-    r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::(\d)|:?(\d{2}))?(?::?(\d{2}))?", re.ASCII
-)
-_ETC: Final = re.compile(r"Etc/GMT([+-])(\d{1,2})", re.ASCII)
+ZONE_SETTING = "spark.sql.session.timeZone"
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::(\d)|:?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
+_ETC = re.compile(r"Etc/GMT([+-])(\d{1,2})", re.ASCII)
 """Zones named as in POSIX: Etc/GMT+5 is five hours behind UTC."""
-_UTC_NAMES: Final = frozenset(
+_UTC_NAMES = frozenset(
     f"{area}{name}"
     for area in ("", "Etc/")
     for name in ("UTC", "GMT", "UCT", "Universal", "Zulu", "Greenwich", "GMT0")
 ) | {"UT", "Z"}
-_SHORT_IDS: Final = {
+_SHORT_IDS = {
     "ACT": "Australia/Darwin",
     "AET": "Australia/Sydney",
     "AGT": "America/Argentina/Buenos_Aires",
@@ -65,24 +63,24 @@ _SHORT_IDS: Final = {
 }
 """Source: ``java.time.ZoneId.SHORT_IDS``, which Spark uses."""
 
-_DAY: Final = 86_400
-_FIRST: Final = -5_364_662_400
+_DAY = 86_400
+_FIRST = -5_364_662_400
 """1800-01-01, in seconds since 1970. No zone changed its offset before this time."""
-_CYCLE: Final = 146_097 * _DAY
+_CYCLE = 146_097 * _DAY
 """Length of 400 years in seconds. After 2100, the offset changes of each zone repeat with this
 period.
 """
-_LAST: Final = 4_102_444_800 + _CYCLE
+_LAST = 4_102_444_800 + _CYCLE
 """2500-01-01, in seconds since 1970."""
-_SPAN: Final = 400 * _DAY
+_SPAN = 400 * _DAY
 """Length in seconds of the time spans for which offset changes are computed and cached."""
 
-_LOCALTIME: Final = Path("/etc/localtime")
-_DATABASE: Final = Path("/usr/share/zoneinfo")
-_IN_DATABASE: Final = "zoneinfo/"
-_NOT_COMPARED: Final = frozenset({"posix", "right", "posixrules", "localtime", "ROC"})
+_LOCALTIME = Path("/etc/localtime")
+_DATABASE = Path("/usr/share/zoneinfo")
+_IN_DATABASE = "zoneinfo/"
+_NOT_COMPARED = frozenset({"posix", "right", "posixrules", "localtime", "ROC"})
 """Entries of the database that a JVM does not compare with a copy in /etc/localtime."""
-_CUSTOM: Final = re.compile(r"GMT[+-](?:[01]?\d|2[0-3])(?::?[0-5]\d)?", re.ASCII)
+_CUSTOM = re.compile(r"GMT[+-](?:[01]?\d|2[0-3])(?::?[0-5]\d)?", re.ASCII)
 
 
 def fixed_offset(zone: str) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.masking import shown
@@ -27,9 +27,9 @@ from spark_kafka_sink.config.schema_registry import RegistryConfig, SubjectStrat
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_FIELDS_INCLUDE: Final = "value.fields-include"
-_NULL_FIELDS: Final = "json.ignoreNullFields"
-_NAMES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)?", re.ASCII)
+_FIELDS_INCLUDE = "value.fields-include"
+_NULL_FIELDS = "json.ignoreNullFields"
+_NAMES = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)?", re.ASCII)
 
 
 class Format(StrEnum):

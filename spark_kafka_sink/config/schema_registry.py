@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import unquote, urlsplit
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -38,13 +38,13 @@ from spark_kafka_sink.config.security.tls import tls_config
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-URL: Final = "schema.registry.url"
-_NO_REGISTRY: Final = "neither value.format nor key.format uses a registry"
-TLS_PREFIX: Final = "schema.registry."
+URL = "schema.registry.url"
+_NO_REGISTRY = "neither value.format nor key.format uses a registry"
+TLS_PREFIX = "schema.registry."
 """Prefix of the registry's TLS options, which have the same meaning as those of the brokers."""
-_STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
-_FRAMINGS: Final = "io.confluent.kafka.serializers.schema.id."
-_TLS_NAMES: Final = (
+_STRATEGIES = "io.confluent.kafka.serializers.subject."
+_FRAMINGS = "io.confluent.kafka.serializers.schema.id."
+_TLS_NAMES = (
     "ssl.truststore.location",
     "ssl.truststore.password",
     "ssl.truststore.type",
@@ -54,7 +54,7 @@ _TLS_NAMES: Final = (
     "ssl.key.password",
 )
 _LOG = logging.getLogger(__name__)
-REGISTRY_ALIASES: Final = {
+REGISTRY_ALIASES = {
     "schema.registry.basic.auth.user.info": "basic.auth.user.info",
     "schema.registry.basic.auth.credentials.source": "basic.auth.credentials.source",
 }
@@ -247,8 +247,8 @@ REGISTRY_OPTIONS = (
         if security_option.name in _TLS_NAMES
     ),
 )
-REGISTRY_NAMES: Final = frozenset(option.name for option in REGISTRY_OPTIONS)
-REGISTRY_SECRETS: Final = frozenset(
+REGISTRY_NAMES = frozenset(option.name for option in REGISTRY_OPTIONS)
+REGISTRY_SECRETS = frozenset(
     registry_option.name
     for registry_option in REGISTRY_OPTIONS
     if registry_option.kind is OptionType.PASSWORD and not registry_option.name.endswith(".id")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.masking import shown_name
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-CREATE: Final = "topic.create"
-_PARTITIONS: Final = "topic.partitions"
-_REPLICATION: Final = "topic.replication.factor"
-CONFIG_PREFIX: Final = "topic.config."
+CREATE = "topic.create"
+_PARTITIONS = "topic.partitions"
+_REPLICATION = "topic.replication.factor"
+CONFIG_PREFIX = "topic.config."
 """Prefix of the topic's settings."""
 
-TOPIC_SETTINGS: Final = names_in(
+TOPIC_SETTINGS = names_in(
     """
     cleanup.policy compression.gzip.level compression.lz4.level compression.type
     compression.zstd.level delete.retention.ms file.delete.delay.ms flush.messages flush.ms

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TIMES: Final = {
+_TIMES = {
     1: ("ms", "msec", "millis", "millisecond", "milliseconds"),
     1_000: ("s", "sec", "secs", "second", "seconds"),
     60_000: ("m", "min", "mins", "minute", "minutes"),
@@ -19,7 +19,7 @@ _TIMES: Final = {
     86_400_000: ("d", "day", "days"),
     604_800_000: ("w", "week", "weeks"),
 }
-_SIZES: Final = {
+_SIZES = {
     1: ("b", "byte", "bytes"),
     2**10: ("k", "kb", "kib"),
     2**20: ("m", "mb", "mib"),

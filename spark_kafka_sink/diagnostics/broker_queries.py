@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.similar_names import similar
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 
-_AUTO_CREATE: Final = "auto.create.topics.enable"
-_MAX_POLL_S: Final = 1.0
-_PROPAGATION_S: Final = 1.0
+_AUTO_CREATE = "auto.create.topics.enable"
+_MAX_POLL_S = 1.0
+_PROPAGATION_S = 1.0
 """Seconds until a missing topic is looked up again, because a new topic takes time to propagate."""
-_UNUSED_ID: Final = "kafkaprod-doctor"
+_UNUSED_ID = "kafkaprod-doctor"
 """Suffix after the prefix in an unused transactional id. No scope has this name."""
-_ALLOWED: Final = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
+_ALLOWED = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
 
 
 def connect(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, SchemaRegistryError
 from spark_kafka_sink.common.text import plural
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.channel.diagnosis import Diagnosis
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 
-STEP_TIMEOUT_S: Final = 5.0
-_MAX_POLL_S: Final = 1.0
+STEP_TIMEOUT_S = 5.0
+_MAX_POLL_S = 1.0
 
 
 class ProduceAction(Enum):

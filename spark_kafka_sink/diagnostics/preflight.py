@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import KafkaProdError
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
 
-_TIMEOUT_S: Final = 5.0
+_TIMEOUT_S = 5.0
 """Seconds to wait for the brokers, limited by kafka.max.block.ms. Creating a topic is not included.
 """
-_REFUSED_TIMEOUT_S: Final = 1.0
+_REFUSED_TIMEOUT_S = 1.0
 """Seconds to wait if all servers refused the connection, unless preflight=fail."""
-CHECK_VALID_S: Final = 300.0
+CHECK_VALID_S = 300.0
 """Seconds after a successful check of a batch write in which the process does not repeat the check.
 """
-FAILED_CHECK_VALID_S: Final = 60.0
+FAILED_CHECK_VALID_S = 60.0
 """Seconds after a failed check of a batch write in which the process does not repeat the check."""
-_MAX_CACHED: Final = 64
-_MIN_TIMEOUT_S: Final = 1.0
-_OFF: Final = "If executors can reach the brokers but this host cannot, set preflight=off."
-_TASKS_CONTINUE: Final = (
+_MAX_CACHED = 64
+_MIN_TIMEOUT_S = 1.0
+_OFF = "If executors can reach the brokers but this host cannot, set preflight=off."
+_TASKS_CONTINUE = (
     "The tasks will still try to write; with preflight=fail, such a write fails immediately"
 )
 _LOG = logging.getLogger(__name__)

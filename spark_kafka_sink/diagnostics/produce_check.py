@@ -10,7 +10,7 @@ Source: ``KafkaApis.handleProduceRequest``, ``ReplicaManager.isValidRequiredAcks
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
-_INVALID_ACKS: Final = 2
-KEY: Final = b"kafkaprod-doctor"
-VALUE: Final = b'{"written_by":"kafkaprod doctor --produce"}'
+_INVALID_ACKS = 2
+KEY = b"kafkaprod-doctor"
+VALUE = b'{"written_by":"kafkaprod doctor --produce"}'
 
 
 class ProducerIdHandler(ApiHandler[str, None]):

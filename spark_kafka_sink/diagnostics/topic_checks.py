@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import capitalized, plural
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
 
-_MAY_WRITE: Final = 1 << AclOperation.WRITE | 1 << AclOperation.ALL
-_MAY_WRITE_IDEMPOTENTLY: Final = 1 << AclOperation.IDEMPOTENT_WRITE | 1 << AclOperation.ALL
+_MAY_WRITE = 1 << AclOperation.WRITE | 1 << AclOperation.ALL
+_MAY_WRITE_IDEMPOTENTLY = 1 << AclOperation.IDEMPOTENT_WRITE | 1 << AclOperation.ALL
 """Bits of authorized operations (KIP-430), of which one is enough."""
 
 

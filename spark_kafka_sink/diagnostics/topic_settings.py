@@ -7,7 +7,7 @@ Source: Kafka's ``TopicConfig``, ``UnifiedLog.append``, ``LogValidator``, ``Part
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
     from spark_kafka_sink.diagnostics.topic_facts import TopicFacts
 
-_MAX_MESSAGE: Final = "max.message.bytes"
-_MIN_IN_SYNC: Final = "min.insync.replicas"
-_COMPRESSION: Final = "compression.type"
-_TIMESTAMP_TYPE: Final = "message.timestamp.type"
-_TIMESTAMP_BEFORE: Final = "message.timestamp.before.max.ms"
-SETTINGS: Final = (
+_MAX_MESSAGE = "max.message.bytes"
+_MIN_IN_SYNC = "min.insync.replicas"
+_COMPRESSION = "compression.type"
+_TIMESTAMP_TYPE = "message.timestamp.type"
+_TIMESTAMP_BEFORE = "message.timestamp.before.max.ms"
+SETTINGS = (
     _MAX_MESSAGE,
     _MIN_IN_SYNC,
     _COMPRESSION,
@@ -37,16 +37,16 @@ SETTINGS: Final = (
     CLEANUP,
 )
 """The topic settings that affect a write."""
-_PRODUCER: Final = "producer"
-_CODEC_NAMES: Final = {"uncompressed": Codec.NONE} | {
+_PRODUCER = "producer"
+_CODEC_NAMES = {"uncompressed": Codec.NONE} | {
     codec.name.lower(): codec for codec in Codec if codec is not Codec.NONE
 }
-_LIKELY_RATIO: Final = 4
+_LIKELY_RATIO = 4
 """Compression ratio that is assumed to check whether compressed batches fit. Higher ratios are
 rare.
 """
-_NO_LIMIT: Final = 2**62
-_STEP: Final = CheckStep.SETTINGS
+_NO_LIMIT = 2**62
+_STEP = CheckStep.SETTINGS
 
 
 def check_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) -> list[Finding]:

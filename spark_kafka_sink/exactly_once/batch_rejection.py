@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.exactly_once.transactional_id import driver_transactional_id
 
 if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.transactional_id import Scope
 
-_RESET: Final = "resetTransactionalState=true"
-_ACCEPT_BATCH: Final = "resetTransactionalState={batch}, which accepts only this batch."
-_MARK_AS_WRITTEN: Final = (
+_RESET = "resetTransactionalState=true"
+_ACCEPT_BATCH = "resetTransactionalState={batch}, which accepts only this batch."
+_MARK_AS_WRITTEN = (
     "`kafkaprod transactions commit --bootstrap-servers host:port --prefix {prefix} --accept-loss "
     "'{driver_id}'` marks the batch as written."
 )
-_SET_WRITE_NAME: Final = (
+_SET_WRITE_NAME = (
     "if several writes have the same batchId, set the option writeName on all but the first; do "
     "not set it on a write that is already in the topic"
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import UnknownTopicError
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords, Message, scope_of
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.kafka.records.committed_records import PendingTransaction
 
-DRIVER_TIMEOUT_MS: Final = 15_000
+DRIVER_TIMEOUT_MS = 15_000
 """The drivers' transaction.timeout.ms; a driver's transaction lasts for one append.
 
 The coordinator checks for expired transactions every 10 s
 (transaction.abort.timed.out.transaction.cleanup.interval.ms), so a decision is committed either
 within 25 s of its start or never.
 """
-_DEFAULT_REPLICATION: Final = 3
-_MAX_MESSAGE_BYTES: Final = 1_048_588
+_DEFAULT_REPLICATION = 3
+_MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default value. It is set explicitly, in case the cluster's default is lower. Chunks are
 half as large.
 """
-_SEGMENT_BYTES: Final = 32 * 1024 * 1024
+_SEGMENT_BYTES = 32 * 1024 * 1024
 """Small, because compaction skips the active segment, and every new driver has to read it."""
 
 _cached_records: dict[tuple[int, tuple[str, ...], str], tuple[Position, DecisionRecords]] = {}

@@ -23,7 +23,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from secrets import token_hex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, from_text, to_text
@@ -39,14 +39,14 @@ from spark_kafka_sink.exactly_once.transactional_id import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-MAX_VALUE: Final = 500_000
+MAX_VALUE = 500_000
 """Maximum size of a value in bytes, well below the default message.max.bytes of 1 MiB."""
-_ENVELOPE: Final = 200
+_ENVELOPE = 200
 """Maximum size in bytes of the JSON that surrounds a chunk's part of the text."""
-_MAX_CHUNKS: Final = 10_000
+_MAX_CHUNKS = 10_000
 Message = tuple[bytes, bytes | None]
 """Key and value to append."""
-_BATCH_NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
+_BATCH_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 """A batch number of Spark, which is a long."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.config.option_definition import MAX_LONG
@@ -11,9 +11,9 @@ from spark_kafka_sink.config.option_definition import MAX_LONG
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-VERSION: Final = 1
+VERSION = 1
 """Version of the log's records; records with a higher version are rejected."""
-_UPGRADE: Final = (
+_UPGRADE = (
     "Run the query with a version of this package that supports it: an older version could misread "
     "the decision"
 )

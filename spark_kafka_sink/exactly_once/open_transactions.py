@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.decision_record import ScopeState, state_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
-_REQUEST_TIMEOUT_S: Final = 30.0
+_REQUEST_TIMEOUT_S = 30.0
 """Time limit in seconds for each request."""
 
 

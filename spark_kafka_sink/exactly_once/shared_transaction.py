@@ -13,7 +13,7 @@ KIP-664.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import listed, plural
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.transaction_description import ActiveProducer
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
-_MAX_LISTED: Final = 5
-_REPARTITION: Final = (
+_MAX_LISTED = 5
+_REPARTITION = (
     "Assign each partition of the topics to one task: write "
     "spark_kafka_sink.repartition_by_kafka_partition(df, options), or use a single task"
 )
-_RETRY_HINT: Final = (
+_RETRY_HINT = (
     "No row of the batch is visible, and the batch can run again. It may have taken longer than "
     "transaction.timeout.ms; otherwise check whether another application uses this "
     "transactionalIdPrefix."

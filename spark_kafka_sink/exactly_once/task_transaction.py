@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.text import plural
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 
-_MAX_LISTED_PARTITIONS: Final = 100_000
+_MAX_LISTED_PARTITIONS = 100_000
 """Maximum number of partitions that a decision lists, for all tasks together: 3 MB of JSON, which
 the driver appends in one transaction of a few seconds. One partition per task is enough to
 determine the fate of its transaction.
 """
-MAX_TOPICS: Final = 100
+MAX_TOPICS = 100
 """Maximum number of topics in a record of the decision log."""
 
 

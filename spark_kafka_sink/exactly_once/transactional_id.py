@@ -31,7 +31,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from secrets import token_hex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from spark_kafka_sink.config.exactly_once import check_batch_id, check_prefix
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 
-_NONCE_BYTES: Final = 8
-_SAFE: Final = "-._~:+=@,"
+_NONCE_BYTES = 8
+_SAFE = "-._~:+=@,"
 """Characters of a batchId that are not escaped, in addition to letters and digits."""
-_NAME: Final = r"(?:[A-Za-z0-9._~:+=@,-]|%[0-9A-F]{2})+"
-_PREFIX: Final = r"[A-Za-z0-9._-]+"
-_NONCE: Final = rf"[0-9a-f]{{{2 * _NONCE_BYTES}}}"
-_TOPIC_COLUMN: Final = "topic-column"
-_DESTINATION: Final = rf"/(?:topic=({_NAME})|{_TOPIC_COLUMN})(?:/name=({_NAME}))?"
-_NAMED: Final = rf"(batch|run)/({_NAME})({_DESTINATION})?"
-_DRIVER: Final = re.compile(rf"({_PREFIX})/(?:(stream)|{_NAMED})")
-_TASK: Final = re.compile(
+_NAME = r"(?:[A-Za-z0-9._~:+=@,-]|%[0-9A-F]{2})+"
+_PREFIX = r"[A-Za-z0-9._-]+"
+_NONCE = rf"[0-9a-f]{{{2 * _NONCE_BYTES}}}"
+_TOPIC_COLUMN = "topic-column"
+_DESTINATION = rf"/(?:topic=({_NAME})|{_TOPIC_COLUMN})(?:/name=({_NAME}))?"
+_NAMED = rf"(batch|run)/({_NAME})({_DESTINATION})?"
+_DRIVER = re.compile(rf"({_PREFIX})/(?:(stream)|{_NAMED})")
+_TASK = re.compile(
     rf"({_PREFIX})/(?:stream/({_NAME})/([0-9]+)|{_NAMED})/({_NONCE})/([0-9]+)/([0-9]+)"
 )
 

@@ -7,7 +7,7 @@ import json
 import re
 from contextlib import nullcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import import_extra
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.registry.registry import Registry
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
-_USER: Final = "decoding records"
-_TIME: Final = re.compile(r"(local-)?(timestamp|time|date)\b")
+_USER = "decoding records"
+_TIME = re.compile(r"(local-)?(timestamp|time|date)\b")
 """Start of the logical types of dates, times and timestamps."""
-_ID_BYTES: Final = 5
-_GUID_BYTES: Final = 17
-_HINT: Final = (
+_ID_BYTES = 5
+_GUID_BYTES = 17
+_HINT = (
     "Give the options with which the records were written; a schema that is derived from a frame "
     "fits only if the same columns are nullable as in the write."
 )

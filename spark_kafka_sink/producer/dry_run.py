@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.report_builder import ReportBuilder
 
 
-SAMPLED_BYTES: Final = 8 * 1024 * 1024
+SAMPLED_BYTES = 8 * 1024 * 1024
 """A task stops sampling batches after this number of uncompressed bytes."""
 
 

@@ -14,7 +14,7 @@ import pickle
 import zlib
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.merging import merge
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.columnar.report_columns import ReportColumns
 
 
-_ZLIB_LEVEL: Final = 1
-_UNPACK_GROUP_SIZE: Final = 64
+_ZLIB_LEVEL = 1
+_UNPACK_GROUP_SIZE = 64
 """Number of reports that are unpacked at once."""
-_MAX_OBJECT_ROWS: Final = 32
+_MAX_OBJECT_ROWS = 32
 """Maximum number of partitions and brokers together in a report that is packed as an object."""
 
 

@@ -9,7 +9,7 @@ both limits from the job's local properties, which a Spark session's own setting
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession, types
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-_VALIDITY: Final = 1
+_VALIDITY = 1
 """Bytes of a row for the bit that says whether a value is null, rounded up."""
-_WIDTHS: Final[dict[type[types.DataType], int]] = {
+_WIDTHS: dict[type[types.DataType], int] = {
     types.NullType: 0,
     types.BooleanType: 1,
     types.ByteType: 1,

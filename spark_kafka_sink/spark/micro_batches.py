@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-_BATCH_ID: Final = "batchid"
-_GUARANTEE: Final = "deliveryguarantee"
-_REPORT: Final = "reportpath"
+_BATCH_ID = "batchid"
+_GUARANTEE = "deliveryguarantee"
+_REPORT = "reportpath"
 
 
 def micro_batch_writer(options: Mapping[str, Any]) -> Callable[[DataFrame, int], None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     Hashes = npt.NDArray[np.uint32]
 
-_SEED: Final = np.uint32(42)
-_CANDIDATES: Final = 64
+_SEED = np.uint32(42)
+_CANDIDATES = 64
 """Number of integers that are hashed for each partition, in a first attempt."""
 
 

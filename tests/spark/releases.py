@@ -6,24 +6,23 @@ All other tests of `tests/spark` run on each supported release: `make test-spark
 from __future__ import annotations
 
 import re
-from typing import Final
 
 import pyspark
 
-_FORMAT: Final = "is about the format or SQL tables, which need Python data sources (4.0)"
-_LOG: Final = "is about the log of the driver's workers; write logs in the calling process"
-_TYPES: Final = "needs VARIANT or collations, which came with 4.0"
-_QUERY: Final = "needs the query's name or id in a failed write, which foreachBatch does not pass"
-_PROTOCOL: Final = "is about micro-batches that Spark plans and commits through the format"
-_ALL_COLUMNS: Final = "names some of a table's columns: INSERT requires all of them until 4.1"
-_REGISTERED: Final = "4.0 rejects the registration of a data source that it has discovered"
-_SECRETS: Final = "is about options in the plans of the format"
-_ARROW: Final = "needs createDataFrame of an Arrow table, which came with 4.0"
-_SECONDS: Final = "to_json of 3.5 drops the seconds of offsets before 1900; docs/formats.md says so"
-_BYTES: Final = "needs a limit of the bytes in an Arrow batch, which came with 4.0"
-_PIPELINES: Final = "needs declarative pipelines, which came with 4.1"
-_METHODS: Final = r"write_methods/test_write_methods\.py::"
-NOT_APPLICABLE: Final[dict[str, dict[str, str]]] = {
+_FORMAT = "is about the format or SQL tables, which need Python data sources (4.0)"
+_LOG = "is about the log of the driver's workers; write logs in the calling process"
+_TYPES = "needs VARIANT or collations, which came with 4.0"
+_QUERY = "needs the query's name or id in a failed write, which foreachBatch does not pass"
+_PROTOCOL = "is about micro-batches that Spark plans and commits through the format"
+_ALL_COLUMNS = "names some of a table's columns: INSERT requires all of them until 4.1"
+_REGISTERED = "4.0 rejects the registration of a data source that it has discovered"
+_SECRETS = "is about options in the plans of the format"
+_ARROW = "needs createDataFrame of an Arrow table, which came with 4.0"
+_SECONDS = "to_json of 3.5 drops the seconds of offsets before 1900; docs/formats.md says so"
+_BYTES = "needs a limit of the bytes in an Arrow batch, which came with 4.0"
+_PIPELINES = "needs declarative pipelines, which came with 4.1"
+_METHODS = r"write_methods/test_write_methods\.py::"
+NOT_APPLICABLE: dict[str, dict[str, str]] = {
     "3.5": {
         r"test_sql\.py": _FORMAT,
         r"test_secrets\.py::test_(pickled|references)": _FORMAT,
@@ -59,7 +58,7 @@ NOT_APPLICABLE: Final[dict[str, dict[str, str]]] = {
     "4.1": {},
 }
 """Reasons by release and by a pattern of the test's id, without the folder tests/spark."""
-_FOLDER: Final = "tests/spark/"
+_FOLDER = "tests/spark/"
 
 
 def reason(nodeid: str) -> str | None:

@@ -4,7 +4,7 @@ import datetime as dt
 import json
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import types
@@ -18,8 +18,8 @@ from spark_kafka_sink.spark.schema.arrow_schema import arrow_schema
 from tools.docs.pages import table
 
 _INT, _TEXT = types.IntegerType(), types.StringType()
-_AT: Final = dt.datetime(2024, 2, 29, 12, 34, 56, 789_012)  # noqa: DTZ001 - for both timestamps
-_EXAMPLES: Final[tuple[tuple[types.DataType, Any], ...]] = (
+_AT = dt.datetime(2024, 2, 29, 12, 34, 56, 789_012)  # noqa: DTZ001 - for both timestamps
+_EXAMPLES: tuple[tuple[types.DataType, Any], ...] = (
     (types.BooleanType(), True),
     (types.ByteType(), 7),
     (types.ShortType(), 7),
@@ -47,7 +47,7 @@ _EXAMPLES: Final[tuple[tuple[types.DataType, Any], ...]] = (
     (types.GeographyType(4326), None),
 )
 """Spark types, each with an example value."""
-_UNSUPPORTED: Final = "not supported"
+_UNSUPPORTED = "not supported"
 
 
 def render_format_types() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
 
 _LOG = logging.getLogger(__name__)
-_FLUSH_CHECK_MS: Final = 100
+_FLUSH_CHECK_MS = 100
 """Milliseconds between checks for logs that must be flushed because of flush.ms."""
-_PRODUCER_CHECK_MS: Final = 86_400_000
+_PRODUCER_CHECK_MS = 86_400_000
 """Milliseconds between checks for idle producer ids (producer.id.expiration.ms), which therefore
 expire after one to two days. Times of batches are not compared: a producer can write old records.
 """

@@ -6,20 +6,20 @@ AclOperation is the index of its bit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
 
-_REQUESTED_BY: Final = {
+_REQUESTED_BY = {
     ResourceType.TOPIC: "include_topic_authorized_operations",
     ResourceType.GROUP: "include_authorized_operations",
     ResourceType.CLUSTER: "include_cluster_authorized_operations",
 }
 """The field with which a client requests the authorized operations."""
-NOT_REQUESTED: Final = -(2**31)
+NOT_REQUESTED = -(2**31)
 """Value of the authorized operations if the client did not request them."""
 
 
@@ -28,7 +28,7 @@ def _operation_bits(*operations: AclOperation) -> int:
 
 
 _CONFIGS = _operation_bits(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
-_OPERATIONS: Final = {
+_OPERATIONS = {
     ResourceType.TOPIC: _CONFIGS
     | _operation_bits(AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE)
     | _operation_bits(AclOperation.DELETE, AclOperation.ALTER, AclOperation.DESCRIBE),

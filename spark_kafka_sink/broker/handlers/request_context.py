@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.purgatory import DelayedOperation
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
-REASON: Final = "reason"
+REASON = "reason"
 """Key in a handler's result for a message to the broker's log. It is not a response field."""
 _STORAGE_ERRORS = dict.fromkeys(
     (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.TXN_OFFSET_COMMIT),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.handlers.request_context import REASON
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
-REPEAT_INTERVAL_S: Final = 10.0
+REPEAT_INTERVAL_S = 10.0
 """Minimum number of seconds between two messages of the same kind."""
-_MAX_KINDS: Final = 1000
+_MAX_KINDS = 1000
 """Maximum number of kinds whose repetitions are counted."""
-_EXPECTED_ERRORS: Final = frozenset(
+_EXPECTED_ERRORS = frozenset(
     {
         ErrorCode.coordinator_load_in_progress,
         ErrorCode.coordinator_not_available,
@@ -45,7 +45,7 @@ _EXPECTED_ERRORS: Final = frozenset(
     }
 )
 """Errors that clients handle in normal operation."""
-_RESULT_FIELDS: Final = ("topics", "responses", "results", "groups", "coordinators", "resources")
+_RESULT_FIELDS = ("topics", "responses", "results", "groups", "coordinators", "resources")
 """The fields of responses with one item per topic, group or resource, which contain error codes."""
 
 

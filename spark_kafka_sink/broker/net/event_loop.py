@@ -13,7 +13,7 @@ import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from spark_kafka_sink.broker.cluster.nodes import NodeSockets
 from spark_kafka_sink.broker.net.dispatcher import Dispatcher
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
-_CALL_TIMEOUT_S: Final = 10.0
+_CALL_TIMEOUT_S = 10.0
 """Seconds that other threads wait for a function that the loop's thread runs."""
-_MAX_WAIT_S: Final = 0.1
+_MAX_WAIT_S = 0.1
 """Longest wait for the sockets in seconds, so that timers are checked."""
-_WITHOUT_STORAGE_ACCESS: Final = frozenset(
+_WITHOUT_STORAGE_ACCESS = frozenset(
     {
         ApiKey.API_VERSIONS,
         ApiKey.DESCRIBE_CLUSTER,
@@ -47,7 +47,7 @@ _WITHOUT_STORAGE_ACCESS: Final = frozenset(
     }
 )
 """APIs whose requests do not access the storage."""
-MAX_REQUESTS_PER_TURN: Final = 64
+MAX_REQUESTS_PER_TURN = 64
 """Maximum number of requests of a connection per turn, to be fair to other connections."""
 
 

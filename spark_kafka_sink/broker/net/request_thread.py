@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.state_lock import StateLock
 
 _LOG = logging.getLogger(__name__)
-_MAX_WAIT_S: Final = 0.1
+_MAX_WAIT_S = 0.1
 """Longest wait for a request in seconds, so that timers are checked."""
-_STOP_TIMEOUT_S: Final = 10.0
+_STOP_TIMEOUT_S = 10.0
 """Seconds to wait for the thread to end."""
-_MAX_QUEUED: Final = 64
+_MAX_QUEUED = 64
 """Number of queued requests from which acks=0 requests also wait, to limit memory use."""
 
 

@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from spark_kafka_sink.broker.cluster.nodes import NodeSockets
 from spark_kafka_sink.broker.net.client_connection import ClientConnection
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
-_RECEIVE_BYTES: Final = 256 * 1024
+_RECEIVE_BYTES = 256 * 1024
 """Size of the buffer that all connections share for received bytes."""
-_BACKLOG: Final = 512
+_BACKLOG = 512
 """Maximum number of connections that wait to be accepted."""
-_ACCEPT_PAUSE_S: Final = 0.2
+_ACCEPT_PAUSE_S = 0.2
 """Seconds without accepting connections after file descriptors have run out."""
-_ALERT_S: Final = 1.0
+_ALERT_S = 1.0
 """Seconds for which a client can read why its handshake failed."""
-_OUT_OF_RESOURCES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """Errors of accept after which the server pauses."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.security.certificates import peer_principal
 from spark_kafka_sink.common.errors import TlsError
@@ -17,9 +17,9 @@ from spark_kafka_sink.common.errors import TlsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_WRITE_BYTES: Final = 64 * 1024
+_WRITE_BYTES = 64 * 1024
 """Maximum number of bytes that are encrypted at a time, which is four TLS records."""
-_INTERNAL_ERROR_ALERT: Final = b"\x15\x03\x03\x00\x02\x02\x50"
+_INTERNAL_ERROR_ALERT = b"\x15\x03\x03\x00\x02\x02\x50"
 """The TLS alert internal_error, which Java also sends if the input is not TLS."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.redis.redis_connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.broker.redis.redis_journal import RedisJournal
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
 
 
-_FULL: Final = "used memory > 'maxmemory'"
+_FULL = "used memory > 'maxmemory'"
 """Part of the error with which a full Redis rejects a command."""
 
 

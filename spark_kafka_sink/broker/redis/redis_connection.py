@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 from spark_kafka_sink.broker.redis.entries import id_parts
@@ -35,7 +35,7 @@ OWNER_FIELD = '["owner"]'
 """Journal field that contains the name of the broker that last used the journal."""
 WAITS_FIELD = '["waits"]'
 """Journal field with a counter, which is written before each WAIT."""
-_REPLICATION: Final[Command] = ("INFO", "replication")
+_REPLICATION: Command = ("INFO", "replication")
 _PAUSE_S = 0.5
 """Seconds after a timeout during which commands fail immediately."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.redis.redis_connection import (
     OWNER_FIELD,
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.redis.redis_connection import Command
     from spark_kafka_sink.broker.redis.redis_location import RedisLocation
 
-_FORMAT: Final = ("format", 1)
+_FORMAT = ("format", 1)
 """Field that marks the prefix as used by a broker, because Redis does not support empty hashes."""
-_SEQUENCE_BITS: Final = "sequence_bits"
-_NOT_VALUES: Final = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
+_SEQUENCE_BITS = "sequence_bits"
+_NOT_VALUES = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
 """Fields of the hash that do not contain journal values."""
-_MAX_LISTED: Final = 5
-_ANOTHER_PREFIX: Final = (
+_MAX_LISTED = 5
+_ANOTHER_PREFIX = (
     "Nothing was changed. Set another prefix, as in redis://host:port/db?prefix=name, or rename "
     "or delete the keys"
 )

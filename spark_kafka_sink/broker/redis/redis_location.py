@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from spark_kafka_sink.broker.redis.entries import DEFAULT_SEQUENCE_BITS, EntryIds
 from spark_kafka_sink.common.errors import ConfigError
 
-_SCHEMES: Final = ("redis", "rediss", "unix")
-_DEFAULT_PREFIX: Final = "korvet"
+_SCHEMES = ("redis", "rediss", "unix")
+_DEFAULT_PREFIX = "korvet"
 """Korvet, which also stores the records of Kafka clients in Redis, has the same default prefix."""
-_DEFAULT_TIMEOUT_MS: Final = 2_000
-_GLOB: Final = re.compile(r"[][*?^\\-]")
-_ESCAPED: Final = r"\\\g<0>"
+_DEFAULT_TIMEOUT_MS = 2_000
+_GLOB = re.compile(r"[][*?^\\-]")
+_ESCAPED = r"\\\g<0>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

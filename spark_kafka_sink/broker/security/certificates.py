@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -30,8 +30,8 @@ from spark_kafka_sink.common.secret import Secret
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-LIFETIME: Final = timedelta(days=365)
-_SKEW: Final = timedelta(days=1)
+LIFETIME = timedelta(days=365)
+_SKEW = timedelta(days=1)
 """Time before its creation from which a certificate is valid, because clients' clocks can be slow.
 """
 _VERIFY = {

@@ -9,15 +9,14 @@ rejected if any of the two rights is denied.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 
-_ANY_USER: Final = "*"
-CLUSTER_NAME: Final = "kafka-cluster"
+_ANY_USER = "*"
+CLUSTER_NAME = "kafka-cluster"
 """Kafka's name for the only resource of the type Cluster."""
-_USER: Final = "User:"
+_USER = "User:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from spark_kafka_sink.broker.security.sasl_server import (
     SaslAuthenticationError,
@@ -24,18 +24,18 @@ from spark_kafka_sink.broker.security.sasl_server import (
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.optional_dependencies import install_command
 
-_UNSIGNED: Final = "none"
-_SIGNED: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
+_UNSIGNED = "none"
+_SIGNED = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 """Asymmetric signature algorithms, for which only the issuer has the private key."""
-_LATEST_MS: Final = 2**53
+_LATEST_MS = 2**53
 """The largest integer that every JSON parser represents exactly (RFC 8259, section 6)."""
-_SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
-_MESSAGE: Final = re.compile(
+_SASL_NAME = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
+_MESSAGE = re.compile(
     rf"n,(?:a=(?P<authzid>{_SASL_NAME}))?,\x01"
     r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7E \t\r\n]+\x01)*)\x01"
 )
-_BEARER: Final = re.compile(r"(?i:bearer) +(?P<token>[-_.a-zA-Z0-9]+)")
-_ACKNOWLEDGED_FAILURE: Final = b"\x01"
+_BEARER = re.compile(r"(?i:bearer) +(?P<token>[-_.a-zA-Z0-9]+)")
+_ACKNOWLEDGED_FAILURE = b"\x01"
 """The client's message after its token was rejected."""
 
 

@@ -15,7 +15,7 @@ import re
 import secrets
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.plain_settings import MIN_SCRAM_ITERATIONS
 from spark_kafka_sink.broker.security.sasl_server import (
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """The hash function by SCRAM mechanism (RFC 7677), with hashlib's name."""
-_SALT_BYTES: Final = 32
-_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|[^\x00-\x7F]|=2C|=3D)+"
-_PRINTABLE: Final = r"[\x21-\x2B\x2D-\x7E]+"
-_EXTENSIONS: Final = r"(?:,[A-Za-z]+=[^,\x00]+)*"
-_FIRST: Final = re.compile(
+_SALT_BYTES = 32
+_NAME = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|[^\x00-\x7F]|=2C|=3D)+"
+_PRINTABLE = r"[\x21-\x2B\x2D-\x7E]+"
+_EXTENSIONS = r"(?:,[A-Za-z]+=[^,\x00]+)*"
+_FIRST = re.compile(
     rf"(?P<gs2>n,(?:a=(?P<authzid>{_NAME}))?,)"
     rf"(?P<bare>(?:m=[^,\x00]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
 )
-_FINAL: Final = re.compile(
+_FINAL = re.compile(
     rf"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>{_PRINTABLE}){_EXTENSIONS})"
     r",p=(?P<proof>[A-Za-z0-9+/=]+)"
 )

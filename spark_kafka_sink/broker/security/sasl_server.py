@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import AuthenticationError, ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.clock import Clock
 
-MAX_RECEIVE_BYTES: Final = 524_288
+MAX_RECEIVE_BYTES = 524_288
 """Maximum frame size before authentication in bytes (Kafka's sasl.server.max.receive.size)."""
-_RAW_TOKENS_VERSION: Final = 0
+_RAW_TOKENS_VERSION = 0
 """Version of SaslHandshake after which clients do not wrap tokens in SaslAuthenticate requests."""
-_MIN_REAUTH_S: Final = 1.0
+_MIN_REAUTH_S = 1.0
 """Kafka's KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS, in seconds."""
-_MAX_MS: Final = timedelta.max // timedelta(milliseconds=1)
+_MAX_MS = timedelta.max // timedelta(milliseconds=1)
 """Maximum session lifetime that a response can contain, in milliseconds."""
 
 
@@ -74,7 +74,7 @@ class Stage(Enum):
     FAILED = auto()
 
 
-_ALLOWED: Final[Mapping[Stage, frozenset[int]]] = {
+_ALLOWED: Mapping[Stage, frozenset[int]] = {
     Stage.VERSIONS_OR_HANDSHAKE: frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}),
     Stage.HANDSHAKE: frozenset({ApiKey.SASL_HANDSHAKE}),
     Stage.AUTHENTICATE: frozenset({ApiKey.SASL_AUTHENTICATE}),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.security import plain_and_scram
 from spark_kafka_sink.broker.security.certificates import LIFETIME, Certificate, ServerTls
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.security.settings import SecuritySettings
 
-_SCRAM: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-_MODULES: Final = {
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_MODULES = {
     "SCRAM-SHA-512": _SCRAM,
     "SCRAM-SHA-256": _SCRAM,
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
 
 from spark_kafka_sink.broker.plain_settings import MIN_SCRAM_ITERATIONS, PlainSettings
 from spark_kafka_sink.broker.security.denials import parse_denial
@@ -14,12 +13,12 @@ from spark_kafka_sink.broker.security.plain_and_scram import HASHES
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 
-_USERS: Final = 'Set users and passwords, as in sasl={"alice": "secret"}, or omit sasl'
-PLAIN: Final = "PLAIN"
-OAUTHBEARER: Final = "OAUTHBEARER"
-_PASSWORD_MECHANISMS: Final = (PLAIN, *HASHES)
+_USERS = 'Set users and passwords, as in sasl={"alice": "secret"}, or omit sasl'
+PLAIN = "PLAIN"
+OAUTHBEARER = "OAUTHBEARER"
+_PASSWORD_MECHANISMS = (PLAIN, *HASHES)
 """The mechanisms that are enabled by default if users have passwords."""
-_MECHANISMS: Final = (*_PASSWORD_MECHANISMS, OAUTHBEARER)
+_MECHANISMS = (*_PASSWORD_MECHANISMS, OAUTHBEARER)
 
 
 class ClientAuth(Enum):

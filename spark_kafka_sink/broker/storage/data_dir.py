@@ -12,7 +12,7 @@ import logging
 import os
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, own_files
 from spark_kafka_sink.broker.storage.file_handles import FileHandles, sync_folder
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.topic_config import LogConfig
 
 _LOG = logging.getLogger(__name__)
-CLEAN_MARK: Final = ".kafka_cleanshutdown"
-JOURNAL: Final = "cluster.journal"
-LOCK: Final = ".lock"
-_NO_DATA: Final = frozenset({LOCK, "lost+found"})
-_MAX_LISTED: Final = 5
-_NOT_WRITABLE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
-_FREE: Final = "Free space on the disk, or make it writable"
-_SEGMENT_FILE: Final = re.compile(r"\d{20}(\.log|\.index|\.timeindex)")
+CLEAN_MARK = ".kafka_cleanshutdown"
+JOURNAL = "cluster.journal"
+LOCK = ".lock"
+_NO_DATA = frozenset({LOCK, "lost+found"})
+_MAX_LISTED = 5
+_NOT_WRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+_FREE = "Free space on the disk, or make it writable"
+_SEGMENT_FILE = re.compile(r"\d{20}(\.log|\.index|\.timeindex)")
 
 
 class DataDir(StorageBackend):

@@ -5,17 +5,17 @@ from __future__ import annotations
 import errno
 import os
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-_MIN_FILES: Final = 8
-_MAX_FILES: Final = 8192
-_FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
-_TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
-_CANNOT_SYNC_FOLDERS: Final = frozenset({errno.EACCES, errno.EBADF, errno.EINVAL})
+_MIN_FILES = 8
+_MAX_FILES = 8192
+_FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+_TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+_CANNOT_SYNC_FOLDERS = frozenset({errno.EACCES, errno.EBADF, errno.EINVAL})
 
 
 def allowed_files() -> int:

@@ -13,7 +13,7 @@ import errno
 import json
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from crc32c import crc32c
 from filelock import lock_descriptor, unlock_descriptor
@@ -29,15 +29,15 @@ _LOG = logging.getLogger(__name__)
 
 Key: TypeAlias = tuple[str | int, ...]
 
-TOPIC: Final = "topic"
+TOPIC = "topic"
 """Journal kind for topics by name. Each value is an object that contains the id."""
-LOG_START: Final = "log start"
+LOG_START = "log start"
 """Journal kind for log start offsets by topic and partition."""
-RECOVERY_POINT: Final = "recovery point"
+RECOVERY_POINT = "recovery point"
 """Journal kind for recovery points by topic and partition: the offsets before which a log has been
 flushed. A crash of the machine can only damage later segments.
 """
-TRANSACTION: Final = "transaction"
+TRANSACTION = "transaction"
 """Journal kind for transactional ids. Each value has the fields of `TransactionMetadata`."""
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.storage.disk_segment import DiskSegment, own_files, scan
 from spark_kafka_sink.common.errors import ConfigError
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.log_storage import OnBatch
 
 _LOG = logging.getLogger(__name__)
-_LOG_FILE: Final = re.compile(r"\d{20}\.log")
-_TRUNCATE: Final = "truncate the log there"
+_LOG_FILE = re.compile(r"\d{20}\.log")
+_TRUNCATE = "truncate the log there"
 
 
 class LogRecovery:

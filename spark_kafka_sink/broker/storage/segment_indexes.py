@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.storage.log_storage import BatchFacts
 
 
-_OFFSET_ENTRY: Final = Struct(">ii")
+_OFFSET_ENTRY = Struct(">ii")
 """Offset relative to the segment's base offset, and byte position of its batch."""
-_TIME_ENTRY: Final = Struct(">qi")
+_TIME_ENTRY = Struct(">qi")
 """Timestamp in milliseconds, and the relative offset of the batch with this timestamp."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
-_ENDED: Final = frozenset(
+_ENDED = frozenset(
     {
         TransactionState.PREPARE_COMMIT,
         TransactionState.COMPLETE_COMMIT,
@@ -42,9 +42,9 @@ _ENDED: Final = frozenset(
     }
 )
 _LOG = logging.getLogger(__name__)
-_DESCRIBE_TIMEOUT_S: Final = 5.0
-_DECIDING: Final = "a driver is about to decide the batch"
-_UNKNOWN: Final = "no task has reported, and the plan of the micro-batch is unknown"
+_DESCRIBE_TIMEOUT_S = 5.0
+_DECIDING = "a driver is about to decide the batch"
+_UNKNOWN = "no task has reported, and the plan of the micro-batch is unknown"
 
 
 def abort_undecided(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 
-_SECOND_CHECK_TIMEOUT_S: Final = 5.0
-_TIMED_OUT: Final = error_name(ErrorCode.invalid_txn_state)
+_SECOND_CHECK_TIMEOUT_S = 5.0
+_TIMED_OUT = error_name(ErrorCode.invalid_txn_state)
 """With transactions V2, this error means that the driver's own transaction has timed out. Fencing
 returns a different error.
 """

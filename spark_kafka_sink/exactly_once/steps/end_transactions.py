@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.common.text import listed, plural
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
-_PENDING_LOG_INTERVAL_S: Final = 5.0
+_PENDING_LOG_INTERVAL_S = 5.0
 """Seconds between log messages about pending EndTxn requests, and the time limit in seconds for
 describing the transactions.
 """
-APPEND_TIMEOUT_S: Final = 30.0
+APPEND_TIMEOUT_S = 30.0
 """Time limit in seconds for appending the outcome of a decision; max.block.ms may be shorter."""
 _LOG = logging.getLogger(__name__)
 

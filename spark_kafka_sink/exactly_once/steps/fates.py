@@ -8,7 +8,7 @@ transaction, so its first marker in any partition shows the fate of the whole tr
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
 
-_READ_TIMEOUT_S: Final = 10.0
+_READ_TIMEOUT_S = 10.0
 """Maximum time in seconds to search one partition for the marker of one transaction."""
 _LOG = logging.getLogger(__name__)
-_ABORTED: Final = frozenset(
+_ABORTED = frozenset(
     {
         TransactionState.PREPARE_ABORT,
         TransactionState.COMPLETE_ABORT,

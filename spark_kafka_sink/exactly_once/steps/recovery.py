@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.text import listed, plural
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
-_MAX_LISTED: Final = 10
+_MAX_LISTED = 10
 """Maximum number of transactional ids in a message."""
-_RUN_RETENTION_MS: Final = 3_600_000
+_RUN_RETENTION_MS = 3_600_000
 """Minimum time in milliseconds for which the log retains the record of a finished run."""
 _LOG = logging.getLogger(__name__)
 

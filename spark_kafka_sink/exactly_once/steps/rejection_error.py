@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.common.text import listed, plural
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
     from spark_kafka_sink.exactly_once.transactional_id import Scope
 
-_MAX_LISTED: Final = 5
+_MAX_LISTED = 5
 """Maximum number of topics in an error message."""
 
 

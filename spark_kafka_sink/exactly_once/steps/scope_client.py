@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError, FencedError, TransactionError
 from spark_kafka_sink.common.recreated_topics import check_topic_ids
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
-ABORT_TIMEOUT_S: Final = 15.0
+ABORT_TIMEOUT_S = 15.0
 """Time limit in seconds for each request of an abort; max.block.ms may be shorter."""
-_TOPIC_PAUSE_S: Final = 0.1
-_APIS: Final = (
+_TOPIC_PAUSE_S = 0.1
+_APIS = (
     ApiKey.FIND_COORDINATOR,
     ApiKey.INIT_PRODUCER_ID,
     ApiKey.PRODUCE,

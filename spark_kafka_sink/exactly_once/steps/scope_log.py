@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import (
     BrokerUnavailableError,
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
-MARKER_TIMEOUT_S: Final = 2.0
+MARKER_TIMEOUT_S = 2.0
 """Maximum time in seconds to wait for the markers of a committed transaction."""
-_MARKER_PAUSE_S: Final = 0.005
+_MARKER_PAUSE_S = 0.005
 _LOG = logging.getLogger(__name__)
-_UNRELIABLE: Final = (
+_UNRELIABLE = (
     "Run the write again. If it fails again, these brokers do not keep Kafka's rules for "
     "transactions, and cannot be used with deliveryGuarantee=exactly-once."
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TornTransactionError
 from spark_kafka_sink.common.text import plural
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.exactly_once.decision_record import DecidedBatch
 
-_MAX_LISTED: Final = 50
+_MAX_LISTED = 50
 """Maximum number of lines in an error message; the decision log contains the rest."""
-_LOST: Final = (
+_LOST = (
     "Write the lost rows again yourself: consumers with isolation.level=read_uncommitted can read "
     "them at these offsets until retention removes them."
 )
-_UNCLEAR: Final = (
+_UNCLEAR = (
     "The driver found no marker of a transaction with an unknown outcome, or is not authorized to "
     "read its topic: if a consumer with isolation.level=read_committed receives no records at "
     "these offsets, the records are lost. "
 )
-_PREVENTION: Final = (
+_PREVENTION = (
     "To prevent this, raise transaction.timeout.ms, or set twoPhaseCommit=true if the brokers "
     "allow it."
 )

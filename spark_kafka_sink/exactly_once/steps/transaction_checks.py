@@ -7,7 +7,7 @@ driver fails the batch on any sign of such an abort: the batch runs again, and n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.common.text import listed, plural
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
 
-MIN_LEFT_MS: Final = 30_000
+MIN_LEFT_MS = 30_000
 """Minimum time in milliseconds before each transaction times out, at the check before the decision.
 This does not depend on the transaction timeout: a driver that is paused after the check can
 commit its decision up to 25 s later (`DRIVER_TIMEOUT_MS` plus the coordinator's check interval),
 and then commits the tasks' transactions.
 """
-MIN_TIMEOUT_MS: Final = 2 * MIN_LEFT_MS
+MIN_TIMEOUT_MS = 2 * MIN_LEFT_MS
 """The shortest safe transaction.timeout.ms; half of it is available to the tasks of a batch."""
-_ABORTED_WITHIN_MS: Final = 20_000
+_ABORTED_WITHIN_MS = 20_000
 """Maximum time in milliseconds between the timeout of a transaction and its abort: twice the
 default of transaction.abort.timed.out.transaction.cleanup.interval.ms.
 """
-_CLOCKS: Final = (
+_CLOCKS = (
     " and, by this driver's clock, has been open {:,.0f} s longer than brokers allow: compare the "
     "clocks of driver, executors and brokers"
 )
-_MAX_LISTED: Final = 10
+_MAX_LISTED = 10
 """Maximum number of transactions in an error message."""
-_COMMITTED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
+_COMMITTED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
 
 
 def check_committable(

@@ -23,7 +23,7 @@ Branches of equal rank have the order of the union.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
 
-_EXACT_BITS: Final = {"float": 24, "double": 53}
+_EXACT_BITS = {"float": 24, "double": 53}
 """Number of bits of the integers that a floating-point number represents exactly."""
-_TIMES: Final = {
+_TIMES = {
     ColumnKind.DATE: "date",
     ColumnKind.TIME: "time",
     ColumnKind.TIMESTAMP: "timestamp",
     ColumnKind.LOCAL_TIMESTAMP: "local-timestamp",
 }
 """Start of the logical types that fit a column."""
-_DECIMALS: Final = {ColumnKind.TEXT: ("decimal", "big-decimal"), ColumnKind.BYTES: ("decimal",)}
+_DECIMALS = {ColumnKind.TEXT: ("decimal", "big-decimal"), ColumnKind.BYTES: ("decimal",)}
 """Logical types of bytes to which a column is not written. Spark reads `big-decimal` as bytes."""
-_OTHER_MEANING: Final = 5
+_OTHER_MEANING = 5
 """Lowest rank of dates and times for integers."""
-MAP_KEYS: Final = frozenset({ColumnKind.TEXT, ColumnKind.NULL})
-MAX_WIDE_DIGITS: Final = 76
+MAP_KEYS = frozenset({ColumnKind.TEXT, ColumnKind.NULL})
+MAX_WIDE_DIGITS = 76
 """Maximum number of digits of Arrow's 256-bit decimals."""
-_WITH_DEFAULTS: Final = 10
+_WITH_DEFAULTS = 10
 """Added to the rank of a record that has fields without a column."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.formats.avro.avro_schema import DAYS, RECORDS, UUID_TEXT, invalid_schema_error
 from spark_kafka_sink.kafka.records.varint import varint
@@ -16,9 +16,9 @@ from spark_kafka_sink.kafka.records.varint import varint
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
 
-_MISFITS: Final = (KeyError, TypeError, ValueError, OverflowError, struct.error, AttributeError)
+_MISFITS = (KeyError, TypeError, ValueError, OverflowError, struct.error, AttributeError)
 """Exceptions that encoding raises for a default that does not fit its type."""
-_JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
     "boolean": (bool,),
     "int": (int,),
@@ -26,9 +26,9 @@ _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "float": (int, float),
     "double": (int, float),
 }
-_NON_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+_NON_FINITE = ("NaN", "Infinity", "-Infinity")
 """Defaults of floating-point types as Java prints them, because JSON has no such numbers."""
-_STRUCTS: Final = {"boolean": "<?", "float": "<f", "double": "<d"}
+_STRUCTS = {"boolean": "<?", "float": "<f", "double": "<d"}
 
 
 def default_bytes(schema: AvroSchema, field: dict[str, Any]) -> bytes:

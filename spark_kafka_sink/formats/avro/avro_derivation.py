@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.formats.avro.avro_schema import check_full_name, qualified_name
 from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType, unsupported_error
@@ -14,10 +14,8 @@ from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NAMES: Final = NameRules(
-    "Avro", re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "no digit at the start"
-)
-_DERIVED: Final[dict[ColumnKind, Any]] = {
+_NAMES = NameRules("Avro", re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "no digit at the start")
+_DERIVED: dict[ColumnKind, Any] = {
     ColumnKind.NULL: "null",
     ColumnKind.BOOLEAN: "boolean",
     ColumnKind.INTEGER: ("int", "long"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.formats.avro.avro_schema import (
     COMPLEX,
@@ -16,7 +16,7 @@ from spark_kafka_sink.formats.avro.avro_schema import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_INNER_TYPE: Final = {"array": "items", "map": "values"}
+_INNER_TYPE = {"array": "items", "map": "values"}
 """Attributes that contain a type, by the kind of the type that has them."""
 
 

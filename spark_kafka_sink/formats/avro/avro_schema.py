@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.masking import shown
@@ -16,19 +16,17 @@ from spark_kafka_sink.common.masking import shown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-PRIMITIVES: Final = frozenset(
-    ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-)
-RECORDS: Final = frozenset(("record", "error"))
-NAMED: Final = RECORDS | {"enum", "fixed"}
-COMPLEX: Final = NAMED | {"array", "map"}
-UUID_SIZE: Final = 16
-_FIELDS: Final = ("fields", list)
-_NAME: Final = re.compile(r"[^\W\d]\w*")
+PRIMITIVES = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+RECORDS = frozenset(("record", "error"))
+NAMED = RECORDS | {"enum", "fixed"}
+COMPLEX = NAMED | {"array", "map"}
+UUID_SIZE = 16
+_FIELDS = ("fields", list)
+_NAME = re.compile(r"[^\W\d]\w*")
 """A name without namespace. As in Java, letters of all languages are allowed."""
-_ATTRIBUTES: Final = {"enum": ("symbols", list), "fixed": ("size", int)}
+_ATTRIBUTES = {"enum": ("symbols", list), "fixed": ("size", int)}
 """The attribute that each named type needs besides its name, and its type in JSON."""
-_LOGICAL_TYPES: Final = {
+_LOGICAL_TYPES = {
     "date": ("int",),
     "time-millis": ("int",),
     "time-micros": ("long",),
@@ -43,10 +41,10 @@ _LOGICAL_TYPES: Final = {
     "duration": ("fixed",),
 }
 """The types that each logical type can annotate."""
-DAYS: Final = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
+DAYS = {"time-millis": 86_400_000, "time-micros": 86_400_000_000}
 """Numbers above all times of day."""
-UUID_TEXT: Final = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
-_STRING_OR_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+UUID_TEXT = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
+_STRING_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

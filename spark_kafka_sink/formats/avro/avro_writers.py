@@ -6,7 +6,7 @@ Source: the Avro 1.12 specification, "Binary Encoding".
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
 
-_BITS: Final = {"int": 32, "long": 64}
-_MAX_DIGITS: Final = 38
+_BITS = {"int": 32, "long": 64}
+_MAX_DIGITS = 38
 """Maximum number of digits of 128-bit decimals."""
-_WIDTHS: Final[dict[str, type[Any]]] = {"float": np.float32, "double": np.float64}
-_ZERO_UUID: Final = b"00000000-0000-0000-0000-000000000000"
-_WIDE_SIZE: Final = 32
+_WIDTHS: dict[str, type[Any]] = {"float": np.float32, "double": np.float64}
+_ZERO_UUID = b"00000000-0000-0000-0000-000000000000"
+_WIDE_SIZE = 32
 """Size of Arrow's 256-bit decimals in bytes."""
-_UNITS: Final = {
+_UNITS = {
     "time-millis": (1, 1_000_000),
     "time-micros": (1, 1000),
     **{

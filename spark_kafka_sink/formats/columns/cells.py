@@ -6,7 +6,7 @@ An entry's row number is known at any depth, so that errors in nested values are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     Mask: TypeAlias = NDArray[np.bool_]
     """Shape (n,), one entry per cell."""
 
-NOT_UTF8: Final = "is not valid UTF-8"
+NOT_UTF8 = "is not valid UTF-8"
 """The problem of a text in an encoding error."""
-_ASCII: Final = 0x7F
+_ASCII = 0x7F
 """The highest code of a character that takes one byte in UTF-8."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,15 +18,15 @@ from spark_kafka_sink.common.similar_names import nearest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_SPECIAL_STRUCTS: Final = {
+_SPECIAL_STRUCTS = {
     b"variant": "Convert the variant with to_json or variant_get.",
     b"geometry": "Convert it with st_asbinary and st_srid.",
     b"geography": "Convert it with st_asbinary and st_srid.",
 }
 """Types that Spark passes on as structs, by a name in the metadata of their fields; with hints."""
-_MAX_REASONS: Final = 5
+_MAX_REASONS = 5
 """Number of reasons in an error for a column that fits none of many alternatives."""
-_MAX_DEPTH: Final = 100
+_MAX_DEPTH = 100
 """Levels of nested columns. The encoders use Python's stack, whose limit is 1,000 frames."""
 
 
@@ -52,7 +52,7 @@ class ColumnKind(Enum):
     OTHER = auto()
 
 
-_COLUMN_KINDS: Final[dict[pa.DataType, ColumnKind]] = {
+_COLUMN_KINDS: dict[pa.DataType, ColumnKind] = {
     pa.null(): ColumnKind.NULL,
     pa.bool_(): ColumnKind.BOOLEAN,
     **dict.fromkeys((pa.int8(), pa.int16(), pa.int32(), pa.int64()), ColumnKind.INTEGER),

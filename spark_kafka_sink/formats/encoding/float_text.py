@@ -7,7 +7,7 @@ exponent. Source: ``Double.toString`` of Java 19; earlier releases write more di
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
     Floats = NDArray[Any]
 
-_FIRST_PLAIN: Final = 1e-3
-_LAST_PLAIN: Final = 1e7
+_FIRST_PLAIN = 1e-3
+_LAST_PLAIN = 1e7
 """Numbers from the first and below the last have no exponent."""
-_PLACES: Final = (2, 4)
+_PLACES = (2, 4)
 """Numbers of digits after the point with which numbers are tried as decimals."""
-_SAMPLE: Final = 64
+_SAMPLE = 64
 """Number of values that decide whether decimals are tried."""
-_NOT_FINITE: Final = (b"NaN", b"Infinity", b"-Infinity")
-_LOWEST_EXPONENT: Final = -324
-_POWERS: Final = np.array([10**exponent for exponent in range(20)], np.uint64)
+_NOT_FINITE = (b"NaN", b"Infinity", b"-Infinity")
+_LOWEST_EXPONENT = -324
+_POWERS = np.array([10**exponent for exponent in range(20)], np.uint64)
 
 
 def write_floats(out: RowWriter, values: Floats, quote: bytes = b'"') -> None:

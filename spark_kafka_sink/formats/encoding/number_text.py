@@ -6,7 +6,7 @@ Digits are looked up four at a time. Text of more than eight bytes is written as
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.varint import Numbers, Words
 
 
-_GROUP: Final = 8
+_GROUP = 8
 """Number of digits in a word."""
-_BASE: Final = np.uint64(10**_GROUP)
-_HALF: Final = np.uint64(10**4)
-_BYTE_BITS: Final = np.uint64(3)
-_WHOLE: Final = np.uint64(REGISTER_SIZE)
-_LONG_DIGITS: Final = 18
+_BASE = np.uint64(10**_GROUP)
+_HALF = np.uint64(10**4)
+_BYTE_BITS = np.uint64(3)
+_WHOLE = np.uint64(REGISTER_SIZE)
+_LONG_DIGITS = 18
 """Maximum number of digits for which decimals use the fast path."""
 
 

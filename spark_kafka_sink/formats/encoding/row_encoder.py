@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.varint import Numbers
 
 
-_RETAINED_BYTES: Final = 4 << 20
+_RETAINED_BYTES = 4 << 20
 CellWriter: TypeAlias = Callable[[Cells, RowWriter], None]
 """Appends the value of each cell of one column, or of one level of a nested column, in one format.
 Cells of structs, lists and maps must not be null. For other null cells, any bytes can be appended.

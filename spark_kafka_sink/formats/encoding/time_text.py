@@ -6,7 +6,7 @@ Dates, times of day and fractions of a second are looked up in tables of texts.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.varint import Numbers, Words
 
 
-_BYTE_BITS: Final = np.uint64(3)
-_DAY_US: Final = 86_400_000_000
-_DAY_MS: Final = 86_400_000
-_FIRST_DAY: Final = -25567
+_BYTE_BITS = np.uint64(3)
+_DAY_US = 86_400_000_000
+_DAY_MS = 86_400_000
+_FIRST_DAY = -25567
 """First day in the table: 1900-01-01, in days since 1970."""
-_LAST_DAY: Final = 65744
+_LAST_DAY = 65744
 """Last day in the table: 2150-01-01, in days since 1970."""
 
 

@@ -6,7 +6,7 @@ The library `jsonschema` resolves references and interprets the drafts.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.masking import shown
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.formats.encoder_spec import Check
 
-_NO_REFERENCES: Final = JsonReferences()
+_NO_REFERENCES = JsonReferences()
 
 
 @lru_cache(maxsize=64)

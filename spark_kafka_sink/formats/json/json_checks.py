@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.column_type import ColumnType
     from spark_kafka_sink.formats.encoder_spec import Check
 
-_PATTERN_TOKEN: Final = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_PATTERN_TOKEN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 """An escape, a character class, or another character."""
-_SET_SIGNS: Final = re.compile(r"\\.|\[|([&~|-])\1", re.DOTALL)
+_SET_SIGNS = re.compile(r"\\.|\[|([&~|-])\1", re.DOTALL)
 """An escape, or what Python warns of in a character class because it may mean sets later."""
 
 

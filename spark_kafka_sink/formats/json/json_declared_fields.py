@@ -8,7 +8,7 @@ whichever of them a row fits.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.formats.json.json_checks import NamePattern
 
@@ -85,7 +85,7 @@ def _declare_conditions(
     _declare_alternatives(validator, parts, declared, schema)
 
 
-FIELD_RULES: Final[dict[str, Callable[[Validator, Any, DeclaredFields, Any], None]]] = {
+FIELD_RULES: dict[str, Callable[[Validator, Any, DeclaredFields, Any], None]] = {
     "properties": _declare_properties,
     "patternProperties": _declare_patterns,
     "additionalProperties": _declare_others,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
@@ -12,8 +12,8 @@ from spark_kafka_sink.formats.json.json_encoder import check_column
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_SCHEMA_VERSION: Final = "http://json-schema.org/draft-07/schema#"
-_SCHEMAS: Final[dict[ColumnKind, dict[str, Any]]] = {
+_SCHEMA_VERSION = "http://json-schema.org/draft-07/schema#"
+_SCHEMAS: dict[ColumnKind, dict[str, Any]] = {
     ColumnKind.NULL: {"type": "null"},
     ColumnKind.BOOLEAN: {"type": "boolean"},
     ColumnKind.INTEGER: {"type": "integer"},

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.masking import shown
 from spark_kafka_sink.common.optional_dependencies import import_extra
 
-_HINT: Final = "Correct the schema."
-_DRAFTS: Final = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
+_HINT = "Correct the schema."
+_DRAFTS = ("Draft202012Validator", "Draft7Validator", "Draft4Validator")
 """Drafts that are tried in this order if a schema declares none or is not valid in its draft. The
 keywords and references of one draft are invalid or unknown in the others.
 """

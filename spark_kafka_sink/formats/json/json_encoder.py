@@ -14,7 +14,7 @@ import base64
 import json
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.cells import Cells, Mask
     from spark_kafka_sink.formats.encoder_spec import EncoderSpec
 
-_ESCAPES: Final = {
+_ESCAPES = {
     **{code: f"\\u{code:04X}" for code in range(0x20)},
     **{ord(char): f"\\{name}" for char, name in zip("\b\f\n\r\t", "bfnrt", strict=True)},
     ord('"'): '\\"',
     ord("\\"): "\\\\",
 }
 """Escape sequence of each byte that JSON does not allow in a string."""
-_PLAIN: Final[dict[ColumnKind, CellWriter]] = {
+_PLAIN: dict[ColumnKind, CellWriter] = {
     ColumnKind.NULL: write_nothing,
     ColumnKind.BOOLEAN: lambda cells, out: out.append_either(cells.numbers(), b"true", b"false"),
     ColumnKind.INTEGER: lambda cells, out: write_integers(out, cells.integers()),
@@ -119,7 +119,7 @@ def _write_interval(cells: Cells, out: RowWriter) -> None:
     out.append_constant(b"' DAY TO SECOND")
 
 
-_QUOTED: Final[dict[ColumnKind, CellWriter]] = {
+_QUOTED: dict[ColumnKind, CellWriter] = {
     ColumnKind.BYTES: lambda cells, out: out.append_column(_base64_column(cells.binary_values())),
     ColumnKind.DATE: lambda cells, out: time_text.write_dates(out, cells.integers()),
     ColumnKind.TIME: lambda cells, out: time_text.write_times(out, cells.integers() // 1000),

@@ -11,7 +11,7 @@ it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType, not_declared_error
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     and whether contradictions are collected.
     """
 
-_JSON_TYPES: Final[dict[ColumnKind, tuple[str, ...]]] = {
+_JSON_TYPES: dict[ColumnKind, tuple[str, ...]] = {
     ColumnKind.NULL: ("null",),
     ColumnKind.BOOLEAN: ("boolean",),
     ColumnKind.INTEGER: ("integer", "number"),
@@ -40,7 +40,7 @@ _JSON_TYPES: Final[dict[ColumnKind, tuple[str, ...]]] = {
     ColumnKind.MAP: ("object",),
 }
 """See `json_types`; all other columns are strings."""
-_CLOSED: Final = "the JSON Schema, which allows no others"
+_CLOSED = "the JSON Schema, which allows no others"
 
 
 class Validator(Protocol):

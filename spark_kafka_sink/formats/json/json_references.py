@@ -10,7 +10,7 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 from urllib.parse import urldefrag, urljoin, urlsplit
 
 from spark_kafka_sink.formats.json.json_documents import is_uri
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     ReferenceUris: TypeAlias = tuple[tuple[tuple[str, str], str], ...]
     """See `create_resolver`."""
 
-MAIN: Final = 0
+MAIN = 0
 """The number of the main document."""
-_BASE: Final = "file:///" + "folder/" * 32
+_BASE = "file:///" + "folder/" * 32
 """Base of relative names and ids; it has folders because names can begin with ``..``."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.encoder_spec import Check
     from spark_kafka_sink.formats.json.json_matching import MatchContext, Rule, Validator
 
-_PYTHON_TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
+_PYTHON_TYPES: dict[str, tuple[type[Any], ...]] = {
     "null": (type(None),),
     "boolean": (bool,),
     "integer": (int, float),
@@ -59,11 +59,11 @@ _PYTHON_TYPES: Final[dict[str, tuple[type[Any], ...]]] = {
     "array": (list,),
     "object": (dict,),
 }
-_NESTED: Final = frozenset({ColumnKind.STRUCT, ColumnKind.LIST, ColumnKind.MAP})
-_UNCHECKED: Final = "only the values in `enum` or `const`, which the sink can check only for "
-_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_NESTED = frozenset({ColumnKind.STRUCT, ColumnKind.LIST, ColumnKind.MAP})
+_UNCHECKED = "only the values in `enum` or `const`, which the sink can check only for "
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 """JSON Schemas can contain such texts, but columns cannot."""
-_NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 
 def _match_type(_validator: Validator, types: Any, context: MatchContext, _schema: Any) -> None:
@@ -337,7 +337,7 @@ def _accept_column(
     """Accept the column; the keyword is not checked."""
 
 
-RULES: Final[dict[str, Rule]] = {
+RULES: dict[str, Rule] = {
     "type": _match_type,
     "enum": _match_enum,
     "const": _match_const,

@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError, error_text
 from spark_kafka_sink.common.masking import shown
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Content = str | bytes
 
-_BUILT_IN: Final = {
+_BUILT_IN = {
     "google/protobuf": "any api descriptor duration empty field_mask source_context struct "
     "timestamp type wrappers",
     "google/type": "calendar_period color date datetime dayofweek decimal expr fraction interval "
@@ -41,28 +41,28 @@ _BUILT_IN: Final = {
     "confluent": "meta",
     "confluent/type": "decimal variant",
 }
-BUILT_IN: Final = frozenset(
+BUILT_IN = frozenset(
     f"{folder}/{name}.proto" for folder, names in _BUILT_IN.items() for name in names.split()
 )
 """The files that registries provide (`ProtobufSchema.KNOWN_DEPENDENCIES` of Confluent)."""
-_PACKAGES: Final = {"google/": "", "confluent/": "confluent_kafka.schema_registry."}
+_PACKAGES = {"google/": "", "confluent/": "confluent_kafka.schema_registry."}
 """Python packages that contain descriptors of well-known files, by prefix."""
-_TOKEN: Final = re.compile(
+_TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
     r"|(?P<word>[A-Za-z_][\w.]*)|(?P<sign>\S)",
     re.DOTALL,
 )
 """A comment, a text, a word, or another character."""
-_IMPORT_KINDS: Final = {"public", "weak", "option"}
-_NAME: Final = re.compile(r"(?![-@/])(?!.*\.\.)[^\x00-\x1f\x7f\\]+")
+_IMPORT_KINDS = {"public", "weak", "option"}
+_NAME = re.compile(r"(?![-@/])(?!.*\.\.)[^\x00-\x1f\x7f\\]+")
 """File names that stay below a folder, and that protoc does not take for options."""
-_NO_NAME: Final = ""
+_NO_NAME = ""
 """Name of the main file until the names of its imports are known."""
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/=\s]*")
-_WARNING: Final = re.compile(r"WARNING|W\d{4} |.*: warning: ")
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
-_TIMEOUT_S: Final = 120
-_MAX_CHARS: Final = 1_000
+_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
+_WARNING = re.compile(r"WARNING|W\d{4} |.*: warning: ")
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_TIMEOUT_S = 120
+_MAX_CHARS = 1_000
 """Maximum length of a message of protoc, in characters."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.formats.columns.column_type import ColumnKind, ColumnType, unsupported_error
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-_NAMES: Final = NameRules(
+_NAMES = NameRules(
     "Protobuf", re.compile(r"_*[A-Za-z][A-Za-z0-9_]*", re.ASCII), "a letter before digits"
 )
-_FILES: Final = {
+_FILES = {
     TIMESTAMP: "google/protobuf/timestamp.proto",
     DURATION: "google/protobuf/duration.proto",
 }
-_PROTO_TYPES: Final = {
+_PROTO_TYPES = {
     ColumnKind.BOOLEAN: ProtoType.BOOL,
     ColumnKind.DECIMAL: ProtoType.STRING,
     ColumnKind.TEXT: ProtoType.STRING,
@@ -42,12 +42,12 @@ _PROTO_TYPES: Final = {
     ColumnKind.LOCAL_TIMESTAMP: ProtoType.INT64,
 }
 """Dates are encoded as days; timestamps without time zone and times of day as microseconds."""
-_SIZED_PROTO_TYPES: Final = {
+_SIZED_PROTO_TYPES = {
     ColumnKind.INTEGER: (ProtoType.INT32, ProtoType.INT64),
     ColumnKind.FLOAT: (ProtoType.FLOAT, ProtoType.DOUBLE),
 }
-_WELL_KNOWN: Final = {ColumnKind.TIMESTAMP: TIMESTAMP, ColumnKind.INTERVAL: DURATION}
-_KEYS: Final = (
+_WELL_KNOWN = {ColumnKind.TIMESTAMP: TIMESTAMP, ColumnKind.INTERVAL: DURATION}
+_KEYS = (
     ColumnKind.INTEGER,
     ColumnKind.BOOLEAN,
     ColumnKind.TEXT,

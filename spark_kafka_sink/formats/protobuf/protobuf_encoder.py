@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 
 _VARINT, _EIGHT, _SIZED, _START, _END, _FOUR = range(6)
 """Wire types."""
-_WIRE_TYPES: Final = {
+_WIRE_TYPES = {
     **dict.fromkeys((ProtoType.DOUBLE, ProtoType.FIXED64, ProtoType.SFIXED64), _EIGHT),
     **dict.fromkeys((ProtoType.FLOAT, ProtoType.FIXED32, ProtoType.SFIXED32), _FOUR),
     **dict.fromkeys((ProtoType.STRING, ProtoType.BYTES, ProtoType.MESSAGE), _SIZED),
     ProtoType.GROUP: _START,
 }
 """Wire types by kind. All other kinds are varints."""
-_RANGES: Final = {
+_RANGES = {
     **dict.fromkeys(
         (ProtoType.INT32, ProtoType.SINT32, ProtoType.SFIXED32), (-(1 << 31), (1 << 31) - 1)
     ),
@@ -67,18 +67,18 @@ _RANGES: Final = {
     ),
 }
 """Minimum and maximum column value that each integer kind accepts."""
-_MICROS: Final = {
+_MICROS = {
     protobuf_schema.TIMESTAMP: (-62_135_596_800_000_000, 253_402_300_799_999_999),
     protobuf_schema.DURATION: (-315_576_000_000_999_999, 315_576_000_000_999_999),
 }
 """Minimum and maximum in microseconds, which readers check: years 1 to 9999, and 10,000 years."""
-_FIXED: Final = {
+_FIXED = {
     ProtoType.FIXED32: 4,
     ProtoType.SFIXED32: 4,
     ProtoType.FIXED64: 8,
     ProtoType.SFIXED64: 8,
 }
-_SIGNED: Final = (ProtoType.SINT32, ProtoType.SINT64)
+_SIGNED = (ProtoType.SINT32, ProtoType.SINT64)
 
 
 def compile_spec(spec: EncoderSpec, type_: pa.StructType) -> RowEncoder:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor
@@ -18,11 +18,11 @@ from spark_kafka_sink.formats.protobuf.protobuf_wire import read_messages, read_
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.protobuf.protobuf_wire import Parsed
 
-_WITHOUT_EFFECT: Final = frozenset({4, 6, 7, 8})
+_WITHOUT_EFFECT = frozenset({4, 6, 7, 8})
 """Features that do not affect the encoding: UTF-8 validation, JSON, names, visibility."""
-_FIRST_EXTENSION: Final = 1000
+_FIRST_EXTENSION = 1000
 """Extensions from this number on are features of a language's generated code."""
-_EDITIONS: Final = {1000: "2023", 1001: "2024"}
+_EDITIONS = {1000: "2023", 1001: "2024"}
 
 
 class Presence(IntEnum):
@@ -54,7 +54,7 @@ class MessageEncoding(IntEnum):
     DELIMITED = 2
 
 
-_FEATURES: Final[dict[int, tuple[str, str, type[IntEnum]]]] = {
+_FEATURES: dict[int, tuple[str, str, type[IntEnum]]] = {
     1: ("field_presence", "presence", Presence),
     2: ("enum_type", "enum_type", EnumType),
     3: ("repeated_field_encoding", "repeated", RepeatedEncoding),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField, ProtoMessage, ProtoSchema
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoType
 
-_END: Final = 1 << 29
+_END = 1 << 29
 """The number after the highest field number."""
-_INTERNAL: Final = range(19_000, 20_000)
+_INTERNAL = range(19_000, 20_000)
 """Numbers that Protobuf reserves for its implementations."""
-_NO_MESSAGE: Final = ProtoMessage("", (), is_map_entry=False)
+_NO_MESSAGE = ProtoMessage("", (), is_map_entry=False)
 
 
 class FieldType(NamedTuple):

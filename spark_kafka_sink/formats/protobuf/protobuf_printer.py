@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from io import StringIO
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from google.protobuf.text_encoding import CEscape
@@ -23,19 +23,19 @@ from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoTy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_LAST_NUMBER: Final = (1 << 29) - 1
+_LAST_NUMBER = (1 << 29) - 1
 """Highest field number. Only the extension ranges of message sets exceed it."""
-_MAX_REQUIRED: Final = 63
+_MAX_REQUIRED = 63
 """Required fields of a message that Google's runtime accepts."""
-_LAST_ENUM_NUMBER: Final = (1 << 31) - 1
-_FIRST_WITH_CHECKS: Final = 1001
+_LAST_ENUM_NUMBER = (1 << 31) - 1
+_FIRST_WITH_CHECKS = 1001
 """The edition 2024, which introduces features that protoc removes from descriptors."""
-_SOURCE_FEATURES: Final = {
+_SOURCE_FEATURES = {
     "enforce_naming_style": "STYLE_LEGACY",
     "default_symbol_visibility": "EXPORT_ALL",
 }
-_TEXT_OR_EXPONENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|e\+')
-_VISIBILITIES: Final = ("", "local ", "export ")
+_TEXT_OR_EXPONENT = re.compile(r'"(?:\\.|[^"\\])*"|e\+')
+_VISIBILITIES = ("", "local ", "export ")
 
 
 def print_files(files: Sequence[bytes]) -> list[str]:

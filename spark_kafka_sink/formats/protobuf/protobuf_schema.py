@@ -6,7 +6,6 @@ A schema is a FileDescriptorSet in base64 (google/protobuf/descriptor.proto), ma
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor
@@ -28,9 +27,9 @@ from spark_kafka_sink.formats.protobuf.protobuf_wire import (
     read_strings,
 )
 
-TIMESTAMP: Final = "google.protobuf.Timestamp"
-DURATION: Final = "google.protobuf.Duration"
-WRAPPERS: Final = {
+TIMESTAMP = "google.protobuf.Timestamp"
+DURATION = "google.protobuf.Duration"
+WRAPPERS = {
     f"google.protobuf.{kind.name.capitalize().replace('Ui', 'UI')}Value": kind
     for kind in (
         ProtoType.DOUBLE,

@@ -5,15 +5,15 @@ Workers read descriptors with this module, so that they do not need Google's run
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from spark_kafka_sink.kafka.protocol.codec import write_uvarint
 
 _VARINT, _SIZED, _START, _END = 0, 2, 3, 4
 """Wire types."""
-_FIXED_SIZES: Final = {1: 8, 5: 4}
+_FIXED_SIZES = {1: 8, 5: 4}
 """Bytes of a value by wire type."""
-_MAX_VARINT: Final = 10
+_MAX_VARINT = 10
 """Maximum length of a number in bytes."""
 Parsed: TypeAlias = dict[int, list[Any]]
 """The values of a message by field number. Each value is an int or bytes."""

@@ -6,7 +6,7 @@ import json
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
@@ -17,9 +17,9 @@ from spark_kafka_sink.config.formats import Format, PartFormat
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema, without_comments
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema, derive_schema
 
-_JSON_SCHEMA: Final = "A JSON Schema of a record is a JSON object with type object."
-_UTF16_MARKS: Final = (BOM_UTF16_LE, BOM_UTF16_BE)
-_PLACE: Final = "The file must be on the driver, or at a URI that pyarrow.fs supports."
+_JSON_SCHEMA = "A JSON Schema of a record is a JSON object with type object."
+_UTF16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)
+_PLACE = "The file must be on the driver, or at a URI that pyarrow.fs supports."
 
 
 def schema_of(part: PartFormat, type_: pa.StructType) -> UnregisteredSchema:

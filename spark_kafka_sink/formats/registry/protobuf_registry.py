@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
 from spark_kafka_sink.common.optional_dependencies import import_extra
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     spelling.
     """
 
-SERIALIZED: Final = "serialized"
+SERIALIZED = "serialized"
 """Format parameter that requests a Protobuf schema as a descriptor in base64, not as text.
 
 Confluent's registry supports it. Others ignore it, or return an invalid descriptor (Karapace).

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from uuid import UUID
 
 from spark_kafka_sink.common.errors import SchemaRegistryError
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     _Response: TypeAlias = tuple[int, str | None, Any]
     """The id, GUID and content of a schema."""
 
-_ID_BYTES: Final = 4
-_UNREGISTERED: Final = 0
+_ID_BYTES = 4
+_UNREGISTERED = 0
 """Stands for the version of an import that is not registered."""
 
 

@@ -7,7 +7,7 @@ Here, each error that it raises in the end gets a hint.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode
 
 from spark_kafka_sink.common.errors import ConfigError, SchemaRegistryError
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.security.security_config import SaslConfig
 
-_MODULE: Final = "confluent_kafka.schema_registry"
+_MODULE = "confluent_kafka.schema_registry"
 _CONFLICT, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 409, 401, 403, 404, 422
-NOT_FOUND_OR_REJECTED: Final = (_NOT_FOUND, _INVALID, 500)
+NOT_FOUND_OR_REJECTED = (_NOT_FOUND, _INVALID, 500)
 """HTTP statuses of a lookup with a text that the registry does not have, or cannot parse.
 
 Registries can reject a text that protoc accepts; Apicurio returns status 500 then.
 """
-_NO_LEVEL: Final = (_NOT_FOUND, _UNAUTHORIZED, _FORBIDDEN)
+_NO_LEVEL = (_NOT_FOUND, _UNAUTHORIZED, _FORBIDDEN)
 """HTTP statuses for a level that is not set, or that the login cannot read."""
-_NO_VERSIONS: Final = (_NOT_FOUND, 405)
+_NO_VERSIONS = (_NOT_FOUND, 405)
 """HTTP statuses of a check for a subject without versions, or that the registry does not know."""
-_MAX_MESSAGE_CHARS: Final = 1_500
+_MAX_MESSAGE_CHARS = 1_500
 """Maximum length of a registry's message, in characters."""
 _MOCKS: dict[str, Any] = {}
 """In-memory registries of this process, by URL."""
-_MISSING: Final = range(40400, 40500)
+_MISSING = range(40400, 40500)
 """Error codes of subjects, versions and schemas that do not exist."""
-_READ_ONLY: Final = 42205
+_READ_ONLY = 42205
 """Error code of a subject that accepts no schemas now."""
-INCOMPATIBLE_HINT: Final = (
+INCOMPATIBLE_HINT = (
     "Keep the names and types of the columns, make new ones nullable (Avro, Protobuf), or change "
     "the subject's compatibility level."
 )
-_HINTS: Final = {
+_HINTS = {
     _CONFLICT: INCOMPATIBLE_HINT,
     _UNAUTHORIZED: "Check basic.auth.user.info or the bearer.auth options.",
     _FORBIDDEN: "Grant the login access to the subject.",

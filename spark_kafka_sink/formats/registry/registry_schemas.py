@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from spark_kafka_sink.common.errors import SchemaRegistryError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.json.json_references import JsonReferences
 
-SCHEMA_TYPES: Final = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PROTOBUF"}
+SCHEMA_TYPES = {Format.AVRO: "AVRO", Format.JSON: "JSON", Format.PROTOBUF: "PROTOBUF"}
 """The registry's names of formats."""
-_MAGIC_GUID: Final = b"\x01"
+_MAGIC_GUID = b"\x01"
 
 
 @dataclass(frozen=True, slots=True)

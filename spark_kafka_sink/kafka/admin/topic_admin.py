@@ -5,7 +5,7 @@ Describing a topic never creates it. Source: ``KafkaAdminClient.describeTopics``
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
 from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 
 
-CLEANUP: Final = "cleanup.policy"
-_COMPACT: Final = "compact"
-_BROKERS_TIMEOUT_S: Final = 5.0
+CLEANUP = "cleanup.policy"
+_COMPACT = "compact"
+_BROKERS_TIMEOUT_S = 5.0
 """Seconds to wait for the configs of all brokers. Afterwards, one response is sufficient."""
 
 

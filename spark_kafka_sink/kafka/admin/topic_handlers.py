@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.kafka.admin.api_driver import MANY_KEYS, ApiHandler, KeyResult, only_item
 from spark_kafka_sink.kafka.admin.lookups import ControllerLookup, K, Lookup
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
-UNKNOWN_TOPIC_RETRY_S: Final = 2.0
+UNKNOWN_TOPIC_RETRY_S = 2.0
 """Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
-ALL_TOPICS: Final = ""
+ALL_TOPICS = ""
 _NO_OPERATIONS = -(2**31)
 """Value of an operations field that was not requested, or that the broker does not support."""
 _RETRIABLE_AT_CONTROLLER = error_codes.CONNECTION_LOST | {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.kafka.admin.api_driver import KeyResult, LeaderHandler, only_item
 from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
-_ACKS_ALL: Final = -1
-NEW_TOPIC_RETRY_S: Final = 30.0
+_ACKS_ALL = -1
+NEW_TOPIC_RETRY_S = 30.0
 """Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     KeyValue = tuple[bytes, bytes | None]
     """A key and its value, which is None for a tombstone."""
 
-BATCH_BYTES: Final = 512 * 1024
+BATCH_BYTES = 512 * 1024
 """Maximum bytes of keys and values per batch. A larger record is sent in its own batch.
 
 This is half of the default value of max.message.bytes.
 """
-_TRANSACTION_TIMEOUT_MS: Final = 60_000
-_ABORT_TIMEOUT_S: Final = 5.0
+_TRANSACTION_TIMEOUT_MS = 60_000
+_ABORT_TIMEOUT_S = 5.0
 """Seconds of trying to abort; afterwards, the next InitProducerId aborts the transaction."""
 _FENCED = error_codes.FENCED | {ErrorCode.invalid_producer_id_mapping, ErrorCode.invalid_txn_state}
 """Codes that mean that the producer was fenced, or that its transaction was aborted by the next

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
     from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S = 10.0
 """Default maximum time in seconds without progress."""
-_NEW_LEADER_WAIT_S: Final = 0.1
+_NEW_LEADER_WAIT_S = 0.1
 """Seconds between fetches while a new leader has not determined its high watermark yet."""
 
 

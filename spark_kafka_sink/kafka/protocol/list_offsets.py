@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
 
-LATEST: Final = -1
+LATEST = -1
 """The high watermark, or the last stable offset with `READ_COMMITTED`."""
-EARLIEST: Final = -2
+EARLIEST = -2
 """The first offset."""
 
 

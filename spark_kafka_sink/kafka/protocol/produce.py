@@ -19,7 +19,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field, fields
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from spark_kafka_sink.common.errors import ProtocolError
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
 TopicKey: TypeAlias = str | UUID
 """A topic's name or, since version 13, its id."""
 
-_LOG_START_VERSION: Final = 5
+_LOG_START_VERSION = 5
 """First version whose responses have the log start offset."""
-_RECORD_ERRORS_VERSION: Final = 8
+_RECORD_ERRORS_VERSION = 8
 """First version whose responses have the errors of records."""
-_FLEXIBLE_VERSION: Final = 9
+_FLEXIBLE_VERSION = 9
 """First version with compact lengths and tagged fields."""
-_CORRELATION_ID: Final = 4
+_CORRELATION_ID = 4
 """Size in bytes of the correlation id, which precedes the header's tags or the body."""
-_NO_TIME: Final = -1
-_INT16: Final = struct.Struct(">h")
-_INT32: Final = struct.Struct(">i")
-_TOPIC_ID: Final = struct.Struct(">16s")
-_NO_ID: Final = UUID(int=0)
-_NO_TAGS: Final = b"\x00"
+_NO_TIME = -1
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_TOPIC_ID = struct.Struct(">16s")
+_NO_ID = UUID(int=0)
+_NO_TAGS = b"\x00"
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _PARTITION = struct.Struct(">ihqq")
 """Index, error code, base offset, and log append time in milliseconds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.record_decoder import Record
 
 
-_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
-_COLUMNS: Final[list[tuple[str, pa.DataType]]] = [
+_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_COLUMNS: list[tuple[str, pa.DataType]] = [
     ("key", pa.binary()),
     ("value", pa.binary()),
     ("topic", pa.string()),
@@ -29,22 +29,22 @@ _COLUMNS: Final[list[tuple[str, pa.DataType]]] = [
     ("timestamp", pa.timestamp("ms", "UTC")),
     ("headers", pa.list_(_HEADER)),
 ]
-SCHEMA: Final = pa.schema(_COLUMNS)
+SCHEMA = pa.schema(_COLUMNS)
 """The columns of Spark's Kafka source with `includeHeaders`, except `timestampType`.
 
 Timestamps are in milliseconds, as in Kafka, because microseconds could not represent all
 timestamps.
 """
-_SPARK_SCHEMA: Final = (
+_SPARK_SCHEMA = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp bigint, "
     "headers array<struct<key: string, value: binary>>"
 )
-_SPARK_COLUMNS: Final = [
+_SPARK_COLUMNS = [
     "timestamp_millis(timestamp) AS timestamp" if name == "timestamp" else name
     for name, _ in _COLUMNS
 ]
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND: Final = timedelta(milliseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 class ConsumerRecord(NamedTuple):

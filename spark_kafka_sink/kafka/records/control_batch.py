@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 
-ABORT: Final = 0
-_COMMIT: Final = 1
+ABORT = 0
+_COMMIT = 1
 
 _TRANSACTIONAL_CONTROL = 0x30
 _MARKER_VERSION = 0

@@ -7,7 +7,7 @@ from `attributes` to the end, so the broker can set the base offset and the lead
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import crc32c
 
@@ -35,7 +35,7 @@ LOG_OVERHEAD = 12
 
 _PREFIX = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
-_WHOLE: Final = struct.Struct(">qiibIhiqqqhii")
+_WHOLE = struct.Struct(">qiibIhiqqqhii")
 CODEC_MASK = 0x07
 MAX_SEQUENCE = 0x7FFFFFFF
 _CODECS = tuple(Codec)

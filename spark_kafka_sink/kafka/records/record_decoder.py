@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.varint import Bytes, Numbers
 
 
-_MIN_RECORD_BYTES: Final = 7
+_MIN_RECORD_BYTES = 7
 """Size of an empty record in bytes."""
 
-_STEP: Final = 1024
+_STEP = 1024
 """Maximum number of records located at once."""
 
-_MIN_RUN: Final = 16
+_MIN_RUN = 16
 """Minimum number of records of equal size for which a stride is faster than the loop."""
-_MAX_SINGLE: Final = 16
+_MAX_SINGLE = 16
 """Maximum number of records or rows for which plain Python is faster than columns."""
-_PADDING: Final = bytes(2 * LONG_BYTES)
+_PADDING = bytes(2 * LONG_BYTES)
 """Padding after the data, so that a truncated varint at its end can be read and rejected."""
 _MAX_DECOMPRESSED = 256 << 20
 """Maximum number of bytes to which a batch can decompress."""

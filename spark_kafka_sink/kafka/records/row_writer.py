@@ -11,7 +11,7 @@ rows to one row per list. `insert_empty_rows` inserts rows for nulls.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     Mask: TypeAlias = NDArray[np.bool_]
     _Piece: TypeAlias = InlineView | Entries | Constant
 
-_MAX_INLINE: Final = 16
+_MAX_INLINE = 16
 """Maximum size in bytes of a constant that is split into inline views instead of being referenced.
 """
-_HALF: Final = np.uint64(32)
+_HALF = np.uint64(32)
 
 
 class RowWriter:

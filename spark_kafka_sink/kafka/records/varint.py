@@ -9,7 +9,7 @@ Source: Kafka's ``ByteUtils.writeVarlong`` and ``ByteUtils.readVarint``.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     Integers: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
     Words: TypeAlias = NDArray[np.uint64]
 
-INT_BYTES: Final = 5
-LONG_BYTES: Final = 10
+INT_BYTES = 5
+LONG_BYTES = 10
 
-_SEPTETS: Final = tuple(
+_SEPTETS = tuple(
     (np.uint64(low), np.uint64(high), np.uint64(shift))
     for low, high, shift in (
         (0x000000000FFFFFFF, 0x00FFFFFFF0000000, 4),
@@ -37,24 +37,24 @@ _SEPTETS: Final = tuple(
     )
 )
 """Masks and shifts that spread 56 bits over eight bytes by repeated halving."""
-_STEPS: Final = ((1 << 28, 0), (1 << 14, 1), (0, 2))
+_STEPS = ((1 << 28, 0), (1 << 14, 1), (0, 2))
 """For each limit, the first step that is needed for numbers from the limit on."""
-_CONTINUATION_BITS: Final = np.array(
+_CONTINUATION_BITS = np.array(
     [0x8080808080808080 & ((1 << 8 * max(size - 1, 0)) - 1) for size in range(9)]
     + [0x8080808080808080] * 2,
     np.uint64,
 )
 """Continuation bits of the first eight bytes of a varint, by its size in bytes."""
-_TABLE_SIZE: Final = 1 << 15
+_TABLE_SIZE = 1 << 15
 """Smaller numbers are looked up in a table of varints: most lengths, and the offset deltas of the
 10,000 rows that Spark puts into a batch by default."""
-_EIGHT: Final = np.uint64(REGISTER_SIZE)
-_FIRST_BITS: Final = np.uint64((1 << 7 * REGISTER_SIZE) - 1)
-_CONTINUES: Final = 0x80
+_EIGHT = np.uint64(REGISTER_SIZE)
+_FIRST_BITS = np.uint64((1 << 7 * REGISTER_SIZE) - 1)
+_CONTINUES = 0x80
 """The bit that is set if another byte of the varint follows."""
-_ONE_BYTE: Final = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_CONTINUES)], np.int64)
-_INT_MASK: Final = (1 << 32) - 1
-_LONG_MASK: Final = (1 << 64) - 1
+_ONE_BYTE = np.array([(raw >> 1) ^ -(raw & 1) for raw in range(_CONTINUES)], np.int64)
+_INT_MASK = (1 << 32) - 1
+_LONG_MASK = (1 << 64) - 1
 
 
 def varint(value: int) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 BrokerPlanes = tuple[tuple[tuple[int, str], ...], bytes]
 """Node ids and names, and all numbers."""
-COUNTERS: Final = tuple(name for name, rule in rules_of(BrokerMetrics).items() if rule is sum)
-HISTOGRAMS: Final = tuple(name for name in rules_of(BrokerMetrics) if name not in COUNTERS)
-_EMPTY_LOW: Final = int(np.iinfo(np.int64).max)
+COUNTERS = tuple(name for name, rule in rules_of(BrokerMetrics).items() if rule is sum)
+HISTOGRAMS = tuple(name for name in rules_of(BrokerMetrics) if name not in COUNTERS)
+_EMPTY_LOW = int(np.iinfo(np.int64).max)
 """Lowest value of an empty histogram."""
-_BUCKET_BITS: Final = 16
-_BUCKET_MASK: Final = (1 << _BUCKET_BITS) - 1
+_BUCKET_BITS = 16
+_BUCKET_MASK = (1 << _BUCKET_BITS) - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

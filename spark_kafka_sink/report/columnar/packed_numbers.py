@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 
-UNKNOWN: Final = int(np.iinfo(np.int64).min)
+UNKNOWN = int(np.iinfo(np.int64).min)
 """The number that represents None."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     Column = NDArray[np.int64]
 
-RULES: Final = rules_of(PartitionReport)
+RULES = rules_of(PartitionReport)
 """How each column of partitions is merged."""
 Planes = tuple[tuple[str, ...], tuple[str, ...], bytes]
 """Topics, names of the columns, and all numbers."""
-_TOPIC_SHIFT: Final = 32
-_FIRST_PARTITION: Final = 1 << 31
+_TOPIC_SHIFT = 32
+_FIRST_PARTITION = 1 << 31
 """This is added to a partition number, because the number can be -1."""
 
 

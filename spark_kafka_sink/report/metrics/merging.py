@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import field, fields
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from spark_kafka_sink.common.histogram import Histogram
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
-_RULE: Final = "merge"
-_EMPTY: Final = Histogram()
+_RULE = "merge"
+_EMPTY = Histogram()
 T = TypeVar("T")
 
 

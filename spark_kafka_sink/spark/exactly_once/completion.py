@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.clock import SystemClock
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 _LOG = logging.getLogger(__name__)
-_CLOCK: Final = SystemClock()
+_CLOCK = SystemClock()
 
 
 class ExactlyOnceCompletion(WriteCompletion):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.report.task_report import TaskAttempt
 
-_FINAL: Final = "Spark retries the task like any other, and each attempt fails with this error."
+_FINAL = "Spark retries the task like any other, and each attempt fails with this error."
 """Hint for errors in tasks. Planning cannot raise them, because Spark passes neither query nor
 batch to it.
 """

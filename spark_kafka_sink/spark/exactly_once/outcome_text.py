@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TornTransactionError, error_text
 from spark_kafka_sink.common.text import listed, plural
@@ -11,16 +11,14 @@ from spark_kafka_sink.common.text import listed, plural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_NOT_VISIBLE: Final = (
+_NOT_VISIBLE = (
     "none of its transactions was committed, so read_committed readers see no rows of the finished "
     "tasks"
 )
-VISIBLE: Final = (
-    "read_committed readers see the rows of the batch once, although Spark reports a failure"
-)
-_PARTIAL: Final = "the batch was decided, but only part of its transactions could be committed"
-_UNKNOWN: Final = "it is unknown whether the batch was decided, and which of its rows are visible"
-_MAX_LISTED: Final = 10
+VISIBLE = "read_committed readers see the rows of the batch once, although Spark reports a failure"
+_PARTIAL = "the batch was decided, but only part of its transactions could be committed"
+_UNKNOWN = "it is unknown whether the batch was decided, and which of its rows are visible"
+_MAX_LISTED = 10
 """Maximum number of transactional ids in a message."""
 
 

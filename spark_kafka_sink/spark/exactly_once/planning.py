@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import SummaryMode
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
-_ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
+_ASYNC_PROGRESS = "asyncProgressTrackingEnabled"
 """Option of Spark's ``AsyncProgressTrackingMicroBatchExecution``, which starts a batch before the
 previous batch is recorded.
 """

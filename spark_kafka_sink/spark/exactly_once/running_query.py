@@ -6,13 +6,11 @@ new id.
 
 from __future__ import annotations
 
-from typing import Final
-
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.spark.runtime import internals, worker_context
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 
-_SESSION: Final = "(frame.sparkSession)" if HAS_DATA_SOURCES else ""
+_SESSION = "(frame.sparkSession)" if HAS_DATA_SOURCES else ""
 """Argument of `inheritable_thread_target`; in 3.5, it takes the function of a classic session."""
 
 

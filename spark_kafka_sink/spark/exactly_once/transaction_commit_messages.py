@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.report.partition_report import PartitionReport
 
-_MAX_REPORTED: Final = {
+_MAX_REPORTED = {
     ReportTasks.ALL: TASKS_KEPT,
     ReportTasks.SLOWEST: SLOWEST_KEPT,
     ReportTasks.NONE: 0,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.clock import Clock, SystemClock
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _MAX_TIMEOUT = "transaction.max.timeout.ms"
 _KAFKAS_DEFAULT_MS = 900_000
-_NEAR: Final = 0.5
+_NEAR = 0.5
 """Elapsed fraction of the timeout after which a warning is logged."""
 _CAP_VALID_S = 60
 """Seconds after which the maximum transaction timeout is requested again."""

@@ -19,7 +19,7 @@ from copy import copy
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, report_folder
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
-_MAX_ERROR_CHARS: Final = 4000
+_MAX_ERROR_CHARS = 4000
 """Maximum length of a stored error, in characters."""
 
 

@@ -6,7 +6,7 @@ data source is planned in a Python worker on the driver, which can read the fold
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
     from pyspark.sql.types import StructType
 
-_QUERIES: Final = "queries"
+_QUERIES = "queries"
 
 
 class ConnectReports(DataSource):

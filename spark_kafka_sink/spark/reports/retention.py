@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.report_storage import delete_file, delete_files, read_report
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
-KEPT: Final = 1_000
+KEPT = 1_000
 """Number of micro-batches whose files are kept."""
-FAILED_KEPT: Final = 10_000
+FAILED_KEPT = 10_000
 """Number of micro-batches of which the reports with status "failed" are kept."""
-_AT_ONCE: Final = 1_000
+_AT_ONCE = 1_000
 """Maximum number of reports that are deleted after one micro-batch."""
-_LISTING_INTERVAL: Final = 100
+_LISTING_INTERVAL = 100
 """Statistics are deleted every 100 micro-batches, because their folder must be listed."""
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-_PLAIN_NAME: Final = re.compile(r"\w+", re.ASCII)
+_PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 
 
 def with_plain_names(df: DataFrame) -> DataFrame:

@@ -9,12 +9,10 @@ for any other stream; only the threads of the driver's JVM differ.
 
 from __future__ import annotations
 
-from typing import Final
-
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.spark.runtime import internals
 
-CONTINUOUS_HINT: Final = (
+CONTINUOUS_HINT = (
     "With .trigger(continuous=...) Spark drops the rows of every Python data source: use "
     ".trigger(processingTime='0 seconds') for minimum latency, or Spark's own format('kafka')."
 )

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass
 from functools import cache, lru_cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from spark_kafka_sink.spark.runtime.proc_files import (
     PROC,
@@ -43,46 +43,46 @@ if TYPE_CHECKING:
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-BATCH_ID: Final = "streaming.sql.batchId"
-QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+QUERY_ID = "sql.streaming.queryId"
 """The micro-batch and the query of a task, in a stream and within foreachBatch.
 
 Source: ``MicroBatchExecution.BATCH_ID_KEY``, ``StreamExecution.QUERY_ID_KEY``.
 """
-JOB_GROUP: Final = "spark.jobGroup.id"
+JOB_GROUP = "spark.jobGroup.id"
 """The id of a query's run, in a stream and within foreachBatch, unless the user has set another job
 group.
 
 Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``.
 """
-_RUN_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-APPLICATION: Final = "spark.app.name"
-TAGS: Final = "spark.job.tags"
-CONNECT_TAG: Final = "SparkConnect_"
+_RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+APPLICATION = "spark.app.name"
+TAGS = "spark.job.tags"
+CONNECT_TAG = "SparkConnect_"
 """Local property with a job's tags, and the prefix of the tag of a Spark Connect operation."""
-CONNECT_SESSION: Final = re.compile(
+CONNECT_SESSION = re.compile(
     r"SparkConnect_OperationTag_User_[^,]*_Session_([0-9a-f-]{36})_Operation_"
 )
 """The tag of a Spark Connect operation, with the id of its Spark session (``ExecuteJobTag``)."""
-QUERY_SETTINGS: Final = ("spark.sql.requireAllClusterKeysForDistribution", "spark.sql.cbo.enabled")
+QUERY_SETTINGS = ("spark.sql.requireAllClusterKeysForDistribution", "spark.sql.cbo.enabled")
 """Spark sets both settings to false in its copy of the Spark session for each run of a query. The
 first setting is internal and false by default. Source: ``StreamExecution.runStream``.
 """
-QUERY_MARKER: Final = "spark.sql.streaming.internal.stateStore.partitions"
+QUERY_MARKER = "spark.sql.streaming.internal.stateStore.partitions"
 """Since Spark 4.1, each run of a query also sets this internal setting. Without it, a user has set
 the settings of `QUERY_SETTINGS` for a batch job. Source: ``StreamExecution.runStream``.
 """
-_ARTIFACT_FOLDER: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-DAEMON: Final = "pyspark.daemon"
-_SLACK_S: Final = 0.5
+_ARTIFACT_FOLDER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+DAEMON = "pyspark.daemon"
+_SLACK_S = 0.5
 """Seconds that a daemon may be idle between its start and its first fork."""
-_LOG_LEVEL: Final = "spark.log.level"
-_QUIET: Final = re.compile(rf"{re.escape(_LOG_LEVEL)}=(ERROR|FATAL|OFF)", re.IGNORECASE)
-_TERMINALS: Final = ("/dev/pts/", "/dev/tty", "/dev/console")
-_KERNELS: Final = ("ipykernel", "kernel_launcher")
+_LOG_LEVEL = "spark.log.level"
+_QUIET = re.compile(rf"{re.escape(_LOG_LEVEL)}=(ERROR|FATAL|OFF)", re.IGNORECASE)
+_TERMINALS = ("/dev/pts/", "/dev/tty", "/dev/console")
+_KERNELS = ("ipykernel", "kernel_launcher")
 _EPOCHS, _QUERY = "epoch update thread for"[:15], "stream execution thread for"[:15]
 """Thread names of ContinuousExecution and StreamExecution, truncated as on Linux."""
-PROBES: Final[dict[str, Probe]] = {}
+PROBES: dict[str, Probe] = {}
 """The probes by the names of their functions."""
 
 

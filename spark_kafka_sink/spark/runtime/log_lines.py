@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT: Final = "spark_kafka_sink"
-_SUMMARY: Final = "spark_kafka_sink.summary"
+ROOT = "spark_kafka_sink"
+_SUMMARY = "spark_kafka_sink.summary"
 """Logger for the outcomes of successful writes."""
-_FORMAT: Final = "%(asctime)s{} %(log4j)s %(name)s: %(message)s"
-_TIME: Final = "%y/%m/%d %H:%M:%S"
-_LOG4J: Final = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
+_FORMAT = "%(asctime)s{} %(log4j)s %(name)s: %(message)s"
+_TIME = "%y/%m/%d %H:%M:%S"
+_LOG4J = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
 
 
 class LastResortHandler(logging.Handler):

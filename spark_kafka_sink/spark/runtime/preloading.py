@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_PACKAGE: Final = "spark_kafka_sink."
-_WRITERS: Final = ("spark.writers.data_source_writers",) if HAS_DATA_SOURCES else ()
-PLANNING: Final = (
+_PACKAGE = "spark_kafka_sink."
+_WRITERS = ("spark.writers.data_source_writers",) if HAS_DATA_SOURCES else ()
+PLANNING = (
     "spark.write_plan",
     "spark.sql_options",
     "config.config_builder",
     "diagnostics.preflight",
 )
-TASK: Final = (
+TASK = (
     *_WRITERS,
     "spark.writers.task_writer",
     "spark.rows.rows_from_arrow",
     "spark.writers.commit_messages",
     "producer.session",
 )
-COMMIT: Final = (
+COMMIT = (
     *_WRITERS,
     "spark.writers.write_completion",
     "spark.writers.commit_messages",

@@ -7,18 +7,18 @@ Ended processes and threads are omitted.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-PROC: Final = Path("/proc")
-SELF: Final = "self"
-STARTED: Final = 19
+PROC = Path("/proc")
+SELF = "self"
+STARTED = 19
 """Index in `stat_field` of the start time, in clock ticks since the system's boot."""
-_PARENT: Final = 1
+_PARENT = 1
 """Index in `stat_field` of the parent's process id."""
-_INIT: Final = "1"
+_INIT = "1"
 
 
 def stat_field(folder: Path, index: int) -> str:

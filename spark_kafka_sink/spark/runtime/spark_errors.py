@@ -18,7 +18,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql.utils import is_remote
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-_OR_REGISTER: Final = ", or call register(spark), which makes a local session use this Python."
-_NOT_FOUND: Final = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod")
-_NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named 'spark_kafka_sink")
-_REJECTIONS: Final = (
+_OR_REGISTER = ", or call register(spark), which makes a local session use this Python."
+_NOT_FOUND = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod")
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named 'spark_kafka_sink")
+_REJECTIONS = (
     (
         re.compile(r"\[UNSUPPORTED_DATA_SOURCE_SAVE_MODE\][^\n]*kafkaprod"),
         "Spark only supports the save mode append for Python data sources",
@@ -67,19 +67,19 @@ _REJECTIONS: Final = (
     ),
 )
 """Pattern of Spark's error text, explanation, and hint."""
-_RAISED: Final = re.compile(r"(?:^|: )(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
+_RAISED = re.compile(r"(?:^|: )(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
 """The start of a traceback's last line: the module and class of the error, at the start of a line
 or after Spark's introduction.
 """
-_END: Final = re.compile(
+_END = re.compile(
     r"\n\s*\n|\n\tat |\n\s*JVM stacktrace:|\nCaused by: |\n(?:During handling|The above exception)"
     r"|\n\s*SQLSTATE: |\n=== Streaming Query ==="
 )
-_FIELD_NAMES: Final = {text: name for name, text in FIELDS.items()}
-_TEXTS: Final = "|".join(_FIELD_NAMES)
-_PLACE: Final = re.compile(rf" \[((?:{_TEXTS})=.*?)\](?=\. |\Z)", re.DOTALL)
-_FIELD: Final = re.compile(rf"(?:^|, )({_TEXTS})=")
-_SUMMARY: Final = "\nRecords: "
+_FIELD_NAMES = {text: name for name, text in FIELDS.items()}
+_TEXTS = "|".join(_FIELD_NAMES)
+_PLACE = re.compile(rf" \[((?:{_TEXTS})=.*?)\](?=\. |\Z)", re.DOTALL)
+_FIELD = re.compile(rf"(?:^|, )({_TEXTS})=")
+_SUMMARY = "\nRecords: "
 
 
 def error_of(exception: BaseException | None) -> KafkaProdError | None:

@@ -9,7 +9,7 @@ Arrow batches has a limit since 4.0. `DataFrame.toArrow` came with 4.0.
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 import pyspark
 
@@ -18,10 +18,10 @@ from spark_kafka_sink.common.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
-HAS_DATA_SOURCES: Final = find_spec("pyspark.sql.datasource") is not None
-_MIB: Final = 1024 * 1024
-_ARROW_BATCH_BYTES: Final = {"3.5": 2**31 - 1, "4.0": 256 * _MIB}
-ARROW_BATCH_BYTES: Final = _ARROW_BATCH_BYTES.get(pyspark.__version__[:3], 64 * _MIB)
+HAS_DATA_SOURCES = find_spec("pyspark.sql.datasource") is not None
+_MIB = 1024 * 1024
+_ARROW_BATCH_BYTES = {"3.5": 2**31 - 1, "4.0": 256 * _MIB}
+ARROW_BATCH_BYTES = _ARROW_BATCH_BYTES.get(pyspark.__version__[:3], 64 * _MIB)
 """Default of Spark's `maxBytesPerBatch`; 3.5 does not measure its batches.
 
 The report's constants are not imported: the worker that looks up the format loads this module.

@@ -5,16 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.spark.runtime.internals import DAEMON, main_module
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-_WORKERS: Final = (DAEMON, "pyspark.worker", "pyspark.sql.worker.")
+_WORKERS = (DAEMON, "pyspark.worker", "pyspark.sql.worker.")
 """Main modules of Spark's Python workers."""
-_HIDE_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
+_HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
 def freeze_loaded_modules() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import types
 
@@ -31,14 +31,14 @@ _TYPES: dict[str, tuple[tuple[type[types.DataType], ...], str]] = {
     "headers": ((types.ArrayType,), "ARRAY<STRUCT<key: STRING, value: BINARY>>"),
     "timestamp": ((types.TimestampType, types.TimestampNTZType), "TIMESTAMP"),
 }
-_HEADER: Final = [("key", types.StringType), ("value", types.BinaryType)]
-_WITHOUT: Final = {
+_HEADER = [("key", types.StringType), ("value", types.BinaryType)]
+_WITHOUT = {
     "key": "records have no key",
     "headers": "records have no headers",
     "partition": "the partitioner chooses each record's partition",
 }
 """Effect of a missing column, for each optional column."""
-_MISSING: Final = {
+_MISSING = {
     "value": (
         "Required attribute 'value' not found:",
         "Set value.format, for example to json, to write all columns; or name one column `value`.",

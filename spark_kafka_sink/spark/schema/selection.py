@@ -8,7 +8,7 @@ that was not meant for the topic. This module is loaded only if such options are
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyspark.sql import types
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_ROLES: Final = {
+_ROLES = {
     "key": "the key of the record",
     "topic": "the topic of the record",
     "partition": "the partition of the record",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from pyspark.sql import types
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema, RegisteredSchema
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
-_MAX_CACHED_ROLES: Final = 64
-_NO_ID: Final = b"\0\0\0\0\0"
+_MAX_CACHED_ROLES = 64
+_NO_ID = b"\0\0\0\0\0"
 """Placeholder for the schema id in a dry run, which registers nothing."""
-SAME_RUN: Final = (0, 0)
+SAME_RUN = (0, 0)
 """`StreamStart.latest` of streams whose name identifies the start."""
 _cached_roles: dict[Hashable, _CachedRoles] = {}
 """The columns' roles of the streams that this process plans, with complete specs.

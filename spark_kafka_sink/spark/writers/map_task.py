@@ -7,7 +7,7 @@ function, so it imports little.
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator, AccumulatorParam
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.spark.writers.task_writer import TaskWriter
 
-SCHEMA: Final = StructType([StructField("message", BinaryType())])
+SCHEMA = StructType([StructField("message", BinaryType())])
 """A StructType, because the driver's JVM would have to parse a DDL string."""
 
 Finished = Accumulator[dict[str, list[bytes]]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import CompletedProcess
 
-_C: Final = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-_LATIN_1: Final = {"LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "latin-1:strict", "COLUMNS": "200"}
-_TEXT: Final = 'größe "Пример" 😀'
-_NOT_ENCODED: Final = (
+_C = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+_LATIN_1 = {"LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "latin-1:strict", "COLUMNS": "200"}
+_TEXT = 'größe "Пример" 😀'
+_NOT_ENCODED = (
     "contains characters that the locale's encoding ascii does not have. "
     "Set LC_ALL to a UTF-8 locale, such as C.UTF-8.\n"
 )

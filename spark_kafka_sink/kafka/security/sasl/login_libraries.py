@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.config.security import security_config
@@ -10,7 +10,7 @@ from spark_kafka_sink.config.security import security_config
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import Login
 
-_EXTRAS: Final = {
+_EXTRAS = {
     security_config.ClientCredentialsLogin: ("oauth", "kafka.sasl.oauthbearer.token.endpoint.url"),
     security_config.MskIamLogin: ("msk-iam", "kafka.sasl.mechanism"),
     security_config.KerberosLogin: ("gssapi", "kafka.sasl.mechanism"),
