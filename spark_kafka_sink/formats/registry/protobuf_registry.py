@@ -22,7 +22,7 @@ from spark_kafka_sink.formats.registry.registry_requests import NOT_FOUND_OR_REJ
 from spark_kafka_sink.formats.registry.registry_schemas import SCHEMA_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from spark_kafka_sink.formats.protobuf.protobuf_files import ProtoFile
     from spark_kafka_sink.formats.registry.registry_requests import RegistryRequests
@@ -38,6 +38,12 @@ SERIALIZED = "serialized"
 
 Confluent's registry supports it. Others ignore it, or return an invalid descriptor (Karapace).
 """
+
+
+_NO_VERSIONS: Final = (404,)
+"""HTTP statuses of the list of versions if the subject has none."""
+_NO_OR_NAMED_VERSIONS: Final = (*_NO_VERSIONS, 500)
+"""The same, and that of Apicurio if a version has a name such as 1.0.0."""
 
 
 class UnregisteredImportError(Exception):
@@ -145,7 +151,8 @@ class ProtobufRegistry:
     def _find_equal_version(self, subject: str, candidate: CandidateSchema) -> Any:
         """Find a version with the user's Protobuf files, whatever the subjects of its imports are.
 
-        Other releases of well-known files do not make a difference.
+        Other releases of well-known files do not make a difference. Versions that the registry cannot
+        list are not compared: the registry itself finds one with the same text.
         """
         option_files = {name for name, _ in candidate.texts} - BUILT_IN
         files = {
@@ -153,7 +160,7 @@ class ProtobufRegistry:
             for file in files_of(candidate.text)
             if file.name in option_files or not is_well_known(file.name)
         }
-        for version, read in self._read_versions(subject):
+        for version, read in self._read_versions(subject, _NO_OR_NAMED_VERSIONS):
             try:
                 if files <= {_comparable_file(file) for file in files_of(read())}:
                     return version
@@ -227,10 +234,17 @@ class ProtobufRegistry:
         """
         return _descriptor_set(source, partial(self._compile_registered, schema, read_serialized))
 
-    def _read_versions(self, subject: str) -> Iterator[tuple[Any, Callable[[], str]]]:
-        """Yield the client's object of each Protobuf version, and what reads its descriptor set."""
-        action = f"read the versions of subject {subject}"
-        versions = self._requests.find(action, self._client.get_versions, subject) or ()
+    def _read_versions(
+        self, subject: str, absent: Collection[int] = _NO_VERSIONS
+    ) -> Iterator[tuple[Any, Callable[[], str]]]:
+        """Yield the client's object of each Protobuf version, and what reads its descriptor set.
+
+        Args:
+            subject: the subject.
+            absent: the HTTP statuses of its list of versions if there is nothing to yield.
+        """
+        action, list_versions = f"read the versions of subject {subject}", self._client.get_versions
+        versions = self._requests.find(action, list_versions, subject, absent=absent) or ()
         for version in sorted(versions, reverse=True):
             registered = self._requests.fetch_version(subject, version)
             if registered.schema.schema_type == SCHEMA_TYPES[Format.PROTOBUF]:

@@ -5,6 +5,7 @@ Confluent's client reads Avro. Protobuf is read with what protoc compiles from t
 
 import datetime as dt
 import json
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -433,6 +434,36 @@ def test_files_are_found_with_the_references_of_other_tools(
     (tmp_path / "money.proto").write_text(MONEY.replace("}", "int64 units = 2; }"))
     with pytest.raises(SchemaRegistryError, match=r"cannot find the (import|schema)"):
         write_rows(broker, columns, [row], **(options | {"auto.register.schemas": "false"}))
+
+
+def test_file_is_written_beside_versions_with_names(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, tmp_path: Path
+) -> None:
+    """Apicurio's own API can name a version; Confluent's then cannot list the versions."""
+    topic, file = "named", tmp_path / "bill.proto"
+    (tmp_path / "money.proto").write_text(MONEY)
+    grown = BILL.replace("total = 1;", "total = 1; int32 more = 3;")
+    file.write_text(grown.replace("more = 3;", "more = 3; int32 last = 4;"))
+    client.register_schema("money.proto", Schema(MONEY, "PROTOBUF"))
+    references = [SchemaReference("money.proto", "money.proto", 1)]
+    client.register_schema(f"{topic}-value", Schema(BILL, "PROTOBUF", references))
+    registry = client._rest_client.base_urls[0].removesuffix("/apis/ccompat/v7")
+    money = {"groupId": "default", "artifactId": "money.proto", "version": "1"}
+    named = {
+        "content": grown,
+        "references": [money | {"name": "money.proto"}],
+    }
+    request = urllib.request.Request(
+        f"{registry}/apis/registry/v2/groups/default/artifacts/{topic}-value/versions",
+        json.dumps(named).encode(),
+        {"Content-Type": "application/create.extended+json", "X-Registry-Version": "1.0.0"},
+    )
+    with urllib.request.urlopen(request, timeout=30):
+        pass
+    columns = frame(total=frame(currency=StringType()), number=LongType())
+    options = options_of(client, topic, "protobuf") | {"value.schema.file": str(file)}
+    write_rows(broker, columns, [{"total": {"currency": "EUR"}, "number": 3}], **options)
+    assert decoded(client, broker, topic, "given.Bill")["total"] == {"currency": "EUR"}
 
 
 def _java_text(text: str) -> str:
