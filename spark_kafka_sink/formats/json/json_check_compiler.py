@@ -42,9 +42,15 @@ def compile_check(
         ConfigError: a text is not a JSON Schema, or has an unknown reference.
     """
     schema = json_documents.load_document(text)
-    documents = [schema, *map(json_documents.load_document, references.texts)]
+    others = [
+        json_documents.with_valid_draft(json_documents.load_document(other))
+        for other in references.texts
+    ]
+    declared = json_documents.declared_draft(schema)
     errors: list[ConfigError] = []
-    for draft in json_documents.drafts_to_try(schema):
+    for draft in json_documents.drafts_to_try(declared):
+        main = schema if draft is declared else json_documents.without_draft(schema)
+        documents = [main, *others]
         invalid = _document_error(draft, documents, references)
         if invalid is not None:
             errors.append(invalid)
@@ -55,7 +61,7 @@ def compile_check(
             errors.append(invalid_part.error)
         except ConfigError as error:
             # The other drafts would ignore keywords that the declared draft has.
-            if json_documents.declares_draft(schema):
+            if draft is declared:
                 raise
             errors.append(error)
     raise errors[0]

@@ -59,20 +59,46 @@ def is_uri(text: str) -> bool:
     return True
 
 
-def drafts_to_try(schema: Any) -> list[Any]:
-    """Return the validators of the drafts to try: first the one that the schema declares."""
+def declared_draft(schema: Any) -> Any:
+    """Return the validator of the draft that a schema declares, or None if none is known."""
     library = import_extra("schema-registry", "jsonschema", "a JSON Schema")
-    declared = library.validators.validator_for(schema, default=None)
+    return library.validators.validator_for(schema, default=None)
+
+
+def drafts_to_try(declared: Any) -> list[Any]:
+    """Return the validators of the drafts to try: first the declared one, if it is not None."""
+    library = import_extra("schema-registry", "jsonschema", "a JSON Schema")
     if declared is library.Draft3Validator:
         return [declared]
     drafts = [declared, *(getattr(library, name) for name in _DRAFTS)]
-    return [draft for draft in drafts if draft is not None]
+    return [draft for draft in dict.fromkeys(drafts) if draft is not None]
 
 
-def declares_draft(schema: Any) -> bool:
-    """Return True if a schema declares a draft that the library knows."""
-    library = import_extra("schema-registry", "jsonschema", "a JSON Schema")
-    return library.validators.validator_for(schema, default=None) is not None
+def without_draft(schema: Any) -> Any:
+    """Return a schema that is read in the draft that is tried."""
+    if not isinstance(schema, dict):
+        return schema
+    return {name: value for name, value in schema.items() if name != "$schema"}
+
+
+def with_valid_draft(schema: Any) -> Any:
+    """Return a schema with a draft in which it is valid, if it declares another one."""
+    declared = declared_draft(schema)
+    if declared is None:
+        return schema
+    drafts = drafts_to_try(declared)
+    draft = next((draft for draft in drafts if _is_valid(draft, schema)), declared)
+    return schema if draft is declared else {**schema, "$schema": draft.ID_OF(draft.META_SCHEMA)}
+
+
+def _is_valid(draft: Any, schema: Any) -> bool:
+    from jsonschema import SchemaError
+
+    try:
+        check_document(draft, schema)
+    except (SchemaError, RecursionError):
+        return False
+    return True
 
 
 def check_document(draft: Any, schema: Any) -> None:

@@ -151,8 +151,8 @@ class ProtobufRegistry:
     def _find_equal_version(self, subject: str, candidate: CandidateSchema) -> Any:
         """Find a version with the user's Protobuf files, whatever the subjects of its imports are.
 
-        Other releases of well-known files do not make a difference. Versions that the registry cannot
-        list are not compared: the registry itself finds one with the same text.
+        Other releases of well-known files do not make a difference. Versions that the registry
+        cannot list are not compared: the registry itself finds one with the same text.
         """
         option_files = {name for name, _ in candidate.texts} - BUILT_IN
         files = {

@@ -71,6 +71,39 @@ def test_parts_are_read_in_a_draft_in_which_they_are_valid(
     assert errors_of(pa.array(rows), schema, others).rows.tolist() == [1]
 
 
+@pytest.mark.parametrize("draft", [None, *DRAFTS])
+@pytest.mark.parametrize(
+    ("declared", "part"),
+    [
+        (jsonschema.Draft4Validator, {"enum": ["R", "G", "R"]}),
+        (jsonschema.Draft4Validator, {"const": "R", "required": []}),
+        (OLD[-1], {"enum": ["R", "G"], "minimum": 0, "exclusiveMinimum": True}),
+        (NEW[-1], {"enum": ["R", "G"], "items": [TEXT]}),
+    ],
+)
+def test_referenced_document_that_is_invalid_in_its_draft(
+    declared: Any, part: dict[str, Any], draft: Any
+) -> None:
+    """It is read in another draft, whatever the main schema's draft is."""
+    schema = an_object(c=an_object(d={"$ref": "p.json"}))
+    schema |= {"$schema": DRAFTS[draft]} if draft else {}
+    other = {"$schema": DRAFTS[declared], **part}
+    assert errors_of(ARRAY, schema, {"p.json": other}).rows.tolist() == [1]
+
+
+def test_schema_that_is_invalid_in_its_draft_is_read_in_any_other() -> None:
+    """The second part is not valid in the newest draft, which also lacks the first reference."""
+    schema = {
+        "$schema": DRAFTS[jsonschema.Draft7Validator],
+        **an_object(a={"$ref": "b.json"}, c=an_object(e={"$ref": "#/definitions/E"})),
+        "definitions": {
+            "A": {"id": "b.json", "type": "string"},
+            "E": {"type": ["integer", "null"], "minimum": 1, "exclusiveMinimum": True},
+        },
+    }
+    assert not errors_of(ARRAY, schema)
+
+
 def test_parts_are_checked_in_their_own_draft() -> None:
     """In draft 4, `exclusiveMinimum` is a boolean; in 2020-12, it is a number."""
     new, old = (DRAFTS[draft] for draft in (NEW[-1], jsonschema.Draft4Validator))
