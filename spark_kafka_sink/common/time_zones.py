@@ -109,6 +109,15 @@ def check_zone(zone: str) -> None:
         _zone_info(zone)
 
 
+def is_known_zone(zone: str) -> bool:
+    """Return True if this host has the zone's offsets."""
+    try:
+        check_zone(zone)
+    except ConfigError:
+        return False
+    return True
+
+
 def utc_offsets(micros: Numbers, zone: str, *, is_local: bool = False) -> Numbers:
     """Return the zone's UTC offset in seconds at each instant; shape (1,) if all are equal.
 

@@ -40,9 +40,9 @@ Confluent's registry supports it. Others ignore it, or return an invalid descrip
 """
 
 
-_NO_VERSIONS: Final = (404,)
+_NO_VERSIONS = (404,)
 """HTTP statuses of the list of versions if the subject has none."""
-_NO_OR_NAMED_VERSIONS: Final = (*_NO_VERSIONS, 500)
+_NO_OR_NAMED_VERSIONS = (*_NO_VERSIONS, 500)
 """The same, and that of Apicurio if a version has a name such as 1.0.0."""
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_kafka_sink.common.time_zones import is_known_zone
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.cells import NOT_UTF8, Cells
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingError, EncodingErrors
@@ -164,11 +165,11 @@ def _with_json(
 ) -> pa.BinaryArray:
     """Return the column of a spec with these rows as JSON.
 
-    Rows that JSON cannot represent become null. Bytes that are not UTF-8 become U+FFFD.
+    Rows that JSON cannot represent become null. Bytes that are not UTF-8 become U+FFFD. Timestamps
+    are in UTC if this host does not know the zone, which Avro and Protobuf do not need.
     """
-    as_json = EncoderSpec(
-        format=Format.JSON, column=0, zone=spec.zone, writes_nulls=spec.writes_nulls
-    )
+    zone = spec.zone if is_known_zone(spec.zone) else "UTC"
+    as_json = EncoderSpec(format=Format.JSON, column=0, zone=zone, writes_nulls=spec.writes_nulls)
     bad = structs.take(rows.astype(np.int64))
     errors = EncodingErrors(len(bad))
     texts = compile_encoder(as_json, bad.type).encode(bad, errors)
