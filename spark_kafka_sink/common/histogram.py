@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+MICROS_PER_S = 1_000_000
 _FINE = 7
 """Base-2 logarithm of the number of buckets per doubling. The width of a bucket is less than 1% of
 its numbers.
@@ -199,11 +200,11 @@ class HistogramBuilder:
 
     def add_duration(self, seconds: float, count: int = 1) -> None:
         """Record a time that is given in seconds; it is stored in microseconds."""
-        self.add(round(seconds * 1_000_000), count)
+        self.add(round(seconds * MICROS_PER_S), count)
 
     def add_durations(self, seconds: Sequence[tuple[float, int]]) -> None:
         """Record pairs of a time in seconds and a count; times are stored in microseconds."""
-        self._numbers += [round(measurement * 1_000_000) for measurement, _ in seconds]
+        self._numbers += [round(measurement * MICROS_PER_S) for measurement, _ in seconds]
         self._counts += [count for _, count in seconds]
         if len(self._numbers) >= _MANY:
             self._fold_numbers()

@@ -239,10 +239,15 @@ class DeliveryCounters:
         """Bytes of the batches after compression."""
         return sum(partition.bytes_sent for partition in self.partitions)
 
-    @property
-    def active_ms(self) -> int:
-        """Milliseconds of the whole write without the start of Python workers; 0 if unknown."""
-        return max(0, self.duration_ms - self.startup_ms)
+    def per_second(self, count: int) -> float:
+        """Return the rate of a count during the write, or 0 if no duration is known.
+
+        Rates refer to the whole write if its duration is known, otherwise to the slowest task. They
+        exclude the start of Python workers, which does not depend on the number of records.
+        """
+        startup_ms = self.startup_ms if self.startup_ms < self.duration_ms else 0
+        ms = (self.duration_ms or self.duration_max_ms) - startup_ms
+        return count * 1000 / ms if ms else 0.0
 
     def statuses(self) -> tuple[PartitionStatus, ...]:
         """Return every outcome other than "persisted", in the form used by `DeliveryError`."""

@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.common.histogram import MICROS_PER_S
 from spark_kafka_sink.config.rules import IN_FLIGHT
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ ROW_BY_ROW = ("round_robin", "random")
 """Partitioners that assign each row to a partition, with or without a key."""
 
 
-_MICROS_PER_S = 1_000_000
 MIN_BATCHES = 20
 """Minimum number of batches for a conclusion about a setting."""
 SMALL_BATCH_BYTES = 32 * 1024
@@ -172,17 +172,17 @@ class PipelineFacts:
     def fill_rate(self) -> float:
         """Uncompressed bytes per second added to one open batch."""
         fill = self.metrics.fill_time
-        return self.batch_bytes / (fill.mean / _MICROS_PER_S) if fill.total else 0.0
+        return self.batch_bytes / (fill.mean / MICROS_PER_S) if fill.total else 0.0
 
     @property
     def queue_time(self) -> float:
         """Time from a batch's first record to its first request."""
-        return self.report.queue_latency.mean / _MICROS_PER_S
+        return self.report.queue_latency.mean / MICROS_PER_S
 
     @property
     def wait_after_close(self) -> float:
         """Part of the queue time during which a batch was closed but not yet sent."""
-        return max(0.0, self.queue_time - self.metrics.fill_time.mean / _MICROS_PER_S)
+        return max(0.0, self.queue_time - self.metrics.fill_time.mean / MICROS_PER_S)
 
     @property
     def request_bytes(self) -> float:
@@ -192,12 +192,12 @@ class PipelineFacts:
     @property
     def round_trip(self) -> float:
         """Time from sending a Produce request until its response arrives."""
-        return self.report.request_latency.mean / _MICROS_PER_S
+        return self.report.request_latency.mean / MICROS_PER_S
 
     @property
     def quick_round_trip(self) -> float:
         """The 10th percentile of the round trips: the network time if the broker is not busy."""
-        return self.report.request_latency.percentile(10) / _MICROS_PER_S
+        return self.report.request_latency.percentile(10) / MICROS_PER_S
 
     @property
     def leaders(self) -> int:
@@ -221,15 +221,13 @@ class PipelineFacts:
     def compressing_share(self) -> float:
         """Share of the time in which the codec thread was working."""
         return (
-            self.metrics.compression_time.total / _MICROS_PER_S / self.busy_s
-            if self.busy_s
-            else 0.0
+            self.metrics.compression_time.total / MICROS_PER_S / self.busy_s if self.busy_s else 0.0
         )
 
     @property
     def blocked_share(self) -> float:
         """Share of the time in which write() waited for buffer memory."""
-        return self.metrics.buffer_wait / _MICROS_PER_S / self.busy_s if self.busy_s else 0.0
+        return self.metrics.buffer_wait / MICROS_PER_S / self.busy_s if self.busy_s else 0.0
 
     @property
     def is_idempotent(self) -> bool:

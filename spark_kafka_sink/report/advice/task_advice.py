@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spark_kafka_sink.common.histogram import MICROS_PER_S
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.report.advice.advice import Advice, Direction
 from spark_kafka_sink.report.advice.pipeline_facts import (
@@ -44,7 +45,7 @@ def tiny_tasks(facts: PipelineFacts) -> Advice | None:
 
 def serializing(facts: PipelineFacts) -> Advice | None:
     """Give advice if tasks spend most of their time serializing, and do not wait for Kafka."""
-    seconds = facts.metrics.serialize_time / 1_000_000
+    seconds = facts.metrics.serialize_time / MICROS_PER_S
     if seconds < _MIN_SERIALIZE_S or not facts.busy_s or seconds < _SERIALIZE_SHARE * facts.busy_s:
         return None
     if facts.batches < MIN_BATCHES:  # A short job spends this time on starting the encoders.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.common.histogram import MICROS_PER_S
 from spark_kafka_sink.common.text import MB
 
 if TYPE_CHECKING:
@@ -102,15 +103,13 @@ def _counts(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
 
 
 def _speed(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
-    whole = report.active_ms or report.duration_max_ms
-    per_second = _MILLIS / whole if whole else 0.0
     return (
         KeyFigure("whole write", "s", report.duration_ms / _MILLIS),
         KeyFigure("start of Python workers", "s", report.startup_ms / _MILLIS),
         KeyFigure("slowest task", "s", report.duration_max_ms / _MILLIS),
         KeyFigure("all tasks", "s", report.duration_sum_ms / _MILLIS),
-        KeyFigure("rate", "records/s", report.successful_records * per_second),
-        KeyFigure("rate, encoded", "MB/s", report.bytes_uncompressed / MB * per_second),
+        KeyFigure("rate", "records/s", report.per_second(report.successful_records)),
+        KeyFigure("rate, encoded", "MB/s", report.per_second(report.bytes_uncompressed) / MB),
     )
 
 
@@ -128,6 +127,6 @@ def _problems(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
         KeyFigure("retries", "", report.retries),
         KeyFigure("split batches", "", report.splits),
         KeyFigure("throttled", "ms", report.throttle_ms),
-        KeyFigure("waited for buffer memory", "s", report.metrics.buffer_wait / 1_000_000),
-        KeyFigure("compressing", "s", report.metrics.compression_time.total / 1_000_000),
+        KeyFigure("waited for buffer memory", "s", report.metrics.buffer_wait / MICROS_PER_S),
+        KeyFigure("compressing", "s", report.metrics.compression_time.total / MICROS_PER_S),
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.arguments import REPORT, check_argument
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, partition_name
+from spark_kafka_sink.common.histogram import MICROS_PER_S
 from spark_kafka_sink.common.text import KB, plural, size_text
 from spark_kafka_sink.report.advice.advice_rules import REPORT_HINT, advise
 from spark_kafka_sink.report.advice.pipeline_facts import PipelineFacts
@@ -103,7 +105,8 @@ def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
             value. If both are missing, the rate refers to the slowest task.
     """
     check_argument("summarize(report)", report, REPORT, ("metrics",), REPORT_HINT)
-    rows = summary_rows(report, duration_ms)
+    timed = replace(report, duration_ms=duration_ms) if duration_ms else report
+    rows = summary_rows(timed)
     return "\n".join([title(report), *(f"  {name:<16}{text}" for name, text in rows)])
 
 
@@ -118,7 +121,7 @@ def summary_line(report: DeliveryCounters) -> str:
         _statuses(report),
         *_bad_row_sums(report),
         _sizes_and_ratio(report),
-        _durations_and_rates(report, None),
+        _durations_and_rates(report),
     ]
     counts = ((report.retries, "retry", "retries"), (report.splits, "split batch", "split batches"))
     parts += [plural(count, *words) for count, *words in counts if count]
@@ -127,7 +130,7 @@ def summary_line(report: DeliveryCounters) -> str:
     return "; ".join(parts)
 
 
-def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> list[tuple[str, str]]:
+def summary_rows(report: DeliveryCounters) -> list[tuple[str, str]]:
     """Return the lines that `summarize` formats, as pairs of name and text."""
     return [
         *_write_status(report),
@@ -135,7 +138,7 @@ def summary_rows(report: DeliveryCounters, duration_ms: int | None = None) -> li
         ("records", _statuses(report)),
         ("size", _sizes_and_ratio(report)),
         ("spread", _spread(report)),
-        ("time", _durations_and_rates(report, duration_ms)),
+        ("time", _durations_and_rates(report)),
         *(_dry_run_rows(report) if report.dry_run else _latencies(report)),
         *_formats(report),
         ("problems", _problems(report)),
@@ -155,7 +158,7 @@ def _formats(report: DeliveryCounters) -> list[tuple[str, str]]:
         parts += [f"{part} {text}{schema}"] if text else []
     if not parts:
         return []
-    seconds = report.metrics.serialize_time / 1_000_000
+    seconds = report.metrics.serialize_time / MICROS_PER_S
     return [("formats", f"{', '.join(parts)}; {seconds:,.1f} s spent serializing in all tasks")]
 
 
@@ -235,29 +238,21 @@ def _partitions(report: DeliveryCounters, partitions: Sequence[PartitionReport])
     return prefix + plural(whole, "partition")
 
 
-def _durations_and_rates(report: DeliveryCounters, given_ms: int | None) -> str:
-    """Return durations and rates.
-
-    Rates refer to the whole write if its time is known. They exclude the start of Python workers,
-    which does not depend on the number of records.
-    """
-    whole, slowest = (given_ms or report.duration_ms) / 1_000, report.duration_max_ms / 1_000
+def _durations_and_rates(report: DeliveryCounters) -> str:
+    """Return durations and rates; see `DeliveryCounters.per_second`."""
+    whole, slowest = report.duration_ms / 1_000, report.duration_max_ms / 1_000
+    if not whole and not slowest:
+        return "0.0 s"
+    rate, size = map(report.per_second, (report.successful_records, report.bytes_uncompressed))
+    rates = f"{rate:,.0f} records/s, {size_text(size)}/s"
     if not whole:
-        if not slowest:
-            return "0.0 s"
-        return f"{slowest:,.1f} s, {_rates(report, slowest)} in the slowest task"
+        return f"{slowest:,.1f} s, {rates} in the slowest task"
     startup = report.startup_ms / 1_000
     slowest_note = f"slowest task {slowest:,.1f} s"
     if not _SHOWN_STARTUP_S <= startup < whole:
-        return f"{whole:,.1f} s, {_rates(report, whole)}; {slowest_note}"
-    rates = _rates(report, whole - startup)
+        return f"{whole:,.1f} s, {rates}; {slowest_note}"
     of_which = f"of which {startup:,.1f} s Python worker start-up"
     return f"{whole:,.1f} s, {of_which}; then {rates}; {slowest_note}"
-
-
-def _rates(report: DeliveryCounters, seconds: float) -> str:
-    rate, size = report.successful_records / seconds, report.bytes_uncompressed / seconds
-    return f"{rate:,.0f} records/s, {size_text(size)}/s"
 
 
 def _latencies(report: DeliveryCounters) -> list[tuple[str, str]]:

@@ -11,7 +11,8 @@ from enum import Enum, auto
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.report.metrics.producer_metrics import MILLION
+from spark_kafka_sink.common.histogram import MICROS_PER_S
+from spark_kafka_sink.report.metrics.producer_metrics import MILLIONTHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,7 +81,7 @@ def _batch_metrics(metrics: ProducerMetrics) -> Iterator[Metric]:
     yield from _average_and_max("batch-size", size.mean, size.high)
     yield _gauge("records-per-request-avg", metrics.request_records.mean)
     rate = metrics.compression_rate
-    yield _gauge("compression-rate-avg", rate.mean / MILLION if rate.count else 1.0)
+    yield _gauge("compression-rate-avg", rate.mean / MILLIONTHS if rate.count else 1.0)
     yield from _average_and_max("compression-time", time.mean / 1000, time.high / 1000)
     yield from _average_and_max(
         "produce-throttle-time", metrics.throttle.mean, metrics.throttle.high
@@ -89,7 +90,7 @@ def _batch_metrics(metrics: ProducerMetrics) -> Iterator[Metric]:
 
 def _buffer_metrics(metrics: ProducerMetrics, seconds: float) -> Iterator[Metric]:
     yield _counter("bufferpool-wait-time-ns-total", metrics.buffer_wait * 1000)
-    yield _gauge("bufferpool-wait-ratio", _ratio(metrics.buffer_wait / 1_000_000, seconds))
+    yield _gauge("bufferpool-wait-ratio", _ratio(metrics.buffer_wait / MICROS_PER_S, seconds))
     limit = dict(metrics.settings).get("buffer.memory")
     if limit is not None:
         yield _gauge("buffer-total-bytes", int(limit))

@@ -14,7 +14,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from spark_kafka_sink.common.histogram import Histogram, step_top
+from spark_kafka_sink.common.histogram import MICROS_PER_S, Histogram, step_top
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.export.java_metrics import MetricKind, java_metrics
 
@@ -75,9 +75,9 @@ class _Writes(Collector):
         buckets, seen = [], 0
         for step, count in times.steps:
             seen += count
-            buckets.append((str((step_top(step) + 1) / 1_000_000), float(seen)))
+            buckets.append((str((step_top(step) + 1) / MICROS_PER_S), float(seen)))
         buckets.append(("+Inf", float(seen)))
-        family.add_metric(tuple(self._common.values()), buckets, times.total / 1_000_000)
+        family.add_metric(tuple(self._common.values()), buckets, times.total / MICROS_PER_S)
         return family
 
 

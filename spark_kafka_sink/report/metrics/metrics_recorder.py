@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.common.close_reason import CloseReason
-from spark_kafka_sink.common.histogram import HistogramBuilder, Meter
+from spark_kafka_sink.common.histogram import MICROS_PER_S, HistogramBuilder, Meter
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeter, BrokerMeters
 from spark_kafka_sink.report.metrics import producer_metrics
 
@@ -78,7 +78,7 @@ class MetricsRecorder:
         self._closed[sent.close_reason] += 1
         if sent.compression is not None:
             self._compression.add_duration(sent.compression)
-            self._rate.add(sent.bytes_sent * producer_metrics.MILLION // sent.bytes_uncompressed)
+            self._rate.add(sent.bytes_sent * producer_metrics.MILLIONTHS // sent.bytes_uncompressed)
 
     def count_retried(self, topic: str, records: int) -> None:
         """Record a retried batch with `records` records."""
@@ -96,11 +96,11 @@ class MetricsRecorder:
             compression_rate=self._rate.build(),
             request_records=self._request_records.build(),
             buffer_waits=self.buffer_waits,
-            buffer_wait=int(self.buffer_wait * producer_metrics.MILLION),
-            append_time=int(self.append_time * producer_metrics.MILLION),
-            flush_time=int(self.flush_time * producer_metrics.MILLION),
+            buffer_wait=int(self.buffer_wait * MICROS_PER_S),
+            append_time=int(self.append_time * MICROS_PER_S),
+            flush_time=int(self.flush_time * MICROS_PER_S),
             buffer_peak=self.buffer_peak,
-            serialize_time=int(self.serialize_time * producer_metrics.MILLION),
+            serialize_time=int(self.serialize_time * MICROS_PER_S),
             brokers=tuple(
                 producer_metrics.BrokerMetrics(
                     **_build_fields(meter, producer_metrics.BrokerMetrics)

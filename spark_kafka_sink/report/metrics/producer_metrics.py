@@ -23,7 +23,7 @@ from spark_kafka_sink.report.metrics.merging import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-MILLION = 1_000_000
+MILLIONTHS = 1_000_000
 """Factor for compression rates, which are stored in millionths because sums of whole numbers are
 exact in any order.
 """

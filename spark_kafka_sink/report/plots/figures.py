@@ -55,8 +55,8 @@ def show(report: DeliveryReport) -> Figure:
 
 def _figure_title(report: DeliveryReport) -> str:
     seconds = (report.duration_ms or report.duration_max_ms) / 1000
-    active = (report.active_ms or report.duration_max_ms) / 1000
-    rate = f", {report.successful_records / active:,.0f} a second" if active else ""
+    speed = report.per_second(report.successful_records)
+    rate = f", {speed:,.0f} a second" if seconds else ""
     word = "that would be written" if report.dry_run else "persisted"
     parts = [f"{plural(report.successful_records, 'record')} {word}, in {seconds:,.1f} s{rate}"]
     if report.dry_run:

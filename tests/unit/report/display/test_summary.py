@@ -7,6 +7,7 @@ from hypothesis import given
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.display.key_figures import figures_of
 from spark_kafka_sink.report.display.summary import summarize, summary_line
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -94,6 +95,19 @@ def test_worker_start_is_separate_from_writing() -> None:
     assert expected in summarize(report)
     assert expected in summary_line(report)
     assert "start-up" not in summarize(replace(report, startup_ms=49))
+
+
+@pytest.mark.parametrize(
+    ("startup_ms", "rate"), [(0, "1,000"), (49, "1,961"), (99, "100,000"), (100, "1,000")]
+)
+def test_all_displays_show_the_same_rate(startup_ms: int, rate: str) -> None:
+    part = PartitionReport(topic="t", partition=0, persisted=100)
+    report = DeliveryReport(
+        duration_ms=100, duration_max_ms=50, startup_ms=startup_ms, partitions=(part,)
+    )
+    figures = {figure.name: figure.value for figure in figures_of(report)}
+    assert f" {rate} records/s" in summarize(report)
+    assert f"{figures['rate']:,.0f}" == rate
 
 
 def test_summary_is_short_for_many_partitions_topics_and_errors() -> None:
