@@ -56,10 +56,14 @@ class CommittedBatch:
     """Number of transactions that are not committed; 0 unless the batch is torn."""
 
 
-def _to_abort(
+def ids_to_abort(
     opened: Sequence[OpenTransaction], chosen: Collection[str], *, undecided: bool
 ) -> list[str]:
-    """Return the ids of the transactions to abort; raise an error if a chosen one must not be."""
+    """Return the sorted ids of the transactions to abort: the chosen ones, or all that may be.
+
+    Raises:
+        TransactionError: a chosen transaction is not open, is decided, or may still be decided.
+    """
     allowed = {DecisionStatus.ORPHAN} | ({DecisionStatus.UNDECIDED} if undecided else set())
     abortable = {
         transaction.transactional_id for transaction in opened if transaction.status in allowed
@@ -234,7 +238,7 @@ class TransactionOperator:
             read_records = scope_client.log.read_and_await_markers
             opened = transactions.opened(read_records)
             if undecided:
-                _to_abort(opened, chosen, undecided=True)  # before any driver is fenced
+                ids_to_abort(opened, chosen, undecided=True)  # before any driver is fenced
                 tasks = [
                     transaction
                     for transaction in opened
@@ -254,7 +258,7 @@ class TransactionOperator:
                     for transaction in transactions.opened(read_records)
                     if transaction.transactional_id in listed
                 ]
-            return transactions.abort(_to_abort(opened, chosen, undecided=undecided))
+            return transactions.abort(ids_to_abort(opened, chosen, undecided=undecided))
 
     @contextmanager
     def _connect(self) -> Iterator[tuple[ScopeClient, PrefixTransactions]]:
