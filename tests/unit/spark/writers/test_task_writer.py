@@ -1,41 +1,92 @@
-"""Objects that exist before a worker's first task are excluded from garbage collection."""
+"""The session of a task: given back to the pool after a success, otherwise discarded."""
 
-import gc
-from collections.abc import Iterator
-from itertools import count
+from unittest.mock import Mock, call
 
+import pyarrow as pa
 import pytest
-from pyspark import TaskContext
 
-from spark_kafka_sink.spark.writers.task_writer import exclude_from_garbage_collection
+from spark_kafka_sink.config.sink_config import SinkConfig
+from spark_kafka_sink.producer import session_pool
+from spark_kafka_sink.producer.session import ProducerSession
+from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.spark.writers.task_writer import TaskWriter
+from tests.support.column_roles import column_roles
+
+ROWS = [pa.record_batch({"value": pa.array([b"a", b"b"], pa.binary())})] * 2
+EMPTY = ROWS[0].slice(0, 0)
+TRANSACTION = TransactionSettings(transactional_id="p-1-aa-0-0", timeout_ms=1_000)
+CREATED = ["borrow_session", "append"]
+
+
+class LostError(Exception):
+    """The failure of a step."""
 
 
 @pytest.fixture
-def _thawed() -> Iterator[None]:
-    yield
-    gc.unfreeze()
+def calls(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Return the calls to the session, to the pool that lends it, and to `finish`."""
+    steps = Mock()
+    steps.session = Mock(spec=ProducerSession, suggested_chunk_rows=0, written_topics=())
+    steps.borrow_session.return_value = steps.session
+    for name in ("borrow_session", "give_back_session", "discard_session"):
+        monkeypatch.setattr(session_pool, name, getattr(steps, name))
+    return steps
 
 
-@pytest.fixture
-def _in_a_task() -> Iterator[None]:
-    TaskContext._getOrCreate()
-    yield
-    TaskContext._setTaskContext(None)
+def names(calls: Mock) -> list[str]:
+    """Return the names of the called functions and methods, in order."""
+    return [name.removeprefix("session.") for name, *_ in calls.mock_calls]
 
 
-@pytest.mark.usefixtures("_thawed", "_in_a_task")
-def test_first_two_tasks_freeze_loaded_objects() -> None:
-    kept: list[list[list[int]]] = []
-    tasks, frozen = count(), []
-    for _ in range(4):
-        kept.append([[] for _ in range(100)])
-        exclude_from_garbage_collection(tasks)
-        frozen.append(gc.get_freeze_count())
-    assert 0 < frozen[0] <= frozen[1] - 100
-    assert frozen[3] <= frozen[1]
+def task_writer() -> TaskWriter:
+    options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
+    return TaskWriter(SinkConfig.parse(options), column_roles())
 
 
-@pytest.mark.usefixtures("_thawed")
-def test_nothing_is_frozen_outside_of_a_task() -> None:
-    exclude_from_garbage_collection(count())
-    assert not gc.get_freeze_count()
+def test_written_rows(calls: Mock) -> None:
+    report, written = task_writer().send_rows([EMPTY, *ROWS], finish=calls.finish)
+    assert names(calls) == [*CREATED, "append", "flush", "report", "finish", "give_back_session"]
+    assert report is calls.session.report.return_value
+    assert written is calls.session.written_topics
+
+
+def test_no_rows_need_no_session(calls: Mock) -> None:
+    assert task_writer().send_rows([EMPTY], TRANSACTION, calls.finish) == (DeliveryReport(), ())
+    assert calls.mock_calls == [call.finish(None)]
+
+
+@pytest.mark.parametrize(
+    ("failing", "done"),
+    [
+        ("session.append", CREATED),
+        ("session.flush", [*CREATED, "append", "flush"]),
+        ("session.report", [*CREATED, "append", "flush", "report"]),
+        ("finish", [*CREATED, "append", "flush", "report", "finish"]),
+    ],
+)
+@pytest.mark.parametrize("transaction", [None, TRANSACTION])
+@pytest.mark.parametrize("is_abort_failing", [False, True])
+def test_failed_task(
+    calls: Mock,
+    failing: str,
+    done: list[str],
+    transaction: TransactionSettings | None,
+    *,
+    is_abort_failing: bool,
+) -> None:
+    """The transaction is aborted before the session is discarded, which an error cannot prevent."""
+    calls.configure_mock(**{f"{failing}.side_effect": LostError})
+    if is_abort_failing:
+        calls.session.abort_transaction.side_effect = LostError
+    with pytest.raises(LostError):
+        task_writer().send_rows(ROWS, transaction, calls.finish)
+    aborted = ["abort_transaction"] if transaction is not None else []
+    assert names(calls) == [*done, *aborted, "discard_session"]
+
+
+def test_failure_without_a_session(calls: Mock) -> None:
+    calls.borrow_session.side_effect = LostError
+    with pytest.raises(LostError):
+        task_writer().send_rows(ROWS, TRANSACTION, calls.finish)
+    assert names(calls) == ["borrow_session"]
