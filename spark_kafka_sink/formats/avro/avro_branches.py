@@ -23,6 +23,7 @@ Branches of equal rank have the order of the union.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ColumnError
@@ -44,8 +45,6 @@ _TIMES = {
 """Start of the logical types that fit a column."""
 _DECIMALS = {ColumnKind.TEXT: ("decimal", "big-decimal"), ColumnKind.BYTES: ("decimal",)}
 """Logical types of bytes to which a column is not written. Spark reads `big-decimal` as bytes."""
-_OTHER_MEANING = 5
-"""Lowest rank of dates and times for integers."""
 MAP_KEYS = frozenset({ColumnKind.TEXT, ColumnKind.NULL})
 MAX_WIDE_DIGITS = 76
 """Maximum number of digits of Arrow's 256-bit decimals."""
@@ -53,10 +52,26 @@ _WITH_DEFAULTS = 10
 """Added to the rank of a record that has fields without a column."""
 
 
+class Rank(IntEnum):
+    """Kinds of Avro types for a column, the closest first."""
+
+    OWN_TYPE = 0
+    SAME_KIND = 1
+    """A wider number, or a time in milliseconds."""
+    OTHER_KIND = 2
+    """A type of another kind that represents every value."""
+    NARROWER = 3
+    NARROWER_OTHER_KIND = 4
+    OTHER_MEANING = 5
+    """A date or time for an integer."""
+    NARROWER_OTHER_MEANING = 6
+
+
 class Closeness(NamedTuple):
     """Distance of an Avro type from a column's type. A lower rank is closer."""
 
     rank: int
+    """A `Rank`, or for a record, the highest of its fields; see `_WITH_DEFAULTS`."""
     is_partial: bool = False
     """True if some values do not fit the type, or lose digits."""
 
@@ -92,7 +107,7 @@ class BranchChooser:
             return self._choose_record(ranked, column)
         ranked.sort(key=lambda entry: (entry[0].rank, entry[1]))
         # Values that a number branch does not fit are bad rows, not times.
-        ranked = [entry for entry in ranked if entry[0].rank < _OTHER_MEANING] or ranked[:1]
+        ranked = [entry for entry in ranked if entry[0].rank < Rank.OTHER_MEANING] or ranked[:1]
         total = next(
             (number for number, entry in enumerate(ranked, 1) if not entry[0].is_partial), None
         )
@@ -149,10 +164,10 @@ class BranchChooser:
             is_partial = all(fit.is_partial for fit in fits)
             return Closeness(min(fits).rank, is_partial) if fits else None
         if schema.kind == "null":
-            return Closeness(0) if column.kind is ColumnKind.NULL else None
+            return Closeness(Rank.OWN_TYPE) if column.kind is ColumnKind.NULL else None
         match column.kind, schema.kind:
             case ColumnKind.NULL, _:
-                return Closeness(0)
+                return Closeness(Rank.OWN_TYPE)
             case ColumnKind.STRUCT, "record" | "error":
                 return self._closeness_of_record(schema, column)
             case ColumnKind.LIST, "array":
@@ -169,7 +184,7 @@ class BranchChooser:
         fits = [self.closeness(*pair) for pair in zip(branches, column.children, strict=True)]
         if None in fits:
             return None
-        return Closeness(0, any(fit.is_partial for fit in fits if fit is not None))
+        return Closeness(Rank.OWN_TYPE, any(fit.is_partial for fit in fits if fit is not None))
 
     def _closeness_of_record(self, schema: AvroSchema, column: ColumnType) -> Closeness | None:
         children = {child.name: child for child in column.children}
@@ -224,45 +239,49 @@ def _ambiguous_error(column: ColumnType, records: Sequence[AvroSchema]) -> Colum
 def _closeness_of_integers(schema: AvroSchema, bits: int) -> Closeness | None:
     if schema.kind in _EXACT_BITS:
         is_exact = bits <= _EXACT_BITS[schema.kind]
-        return Closeness(2) if is_exact else Closeness(4, is_partial=True)
+        rank = Rank.OTHER_KIND if is_exact else Rank.NARROWER_OTHER_KIND
+        return Closeness(rank, is_partial=not is_exact)
     if schema.kind not in ("int", "long"):
         return None
     if schema.logical is not None:
-        is_partial = bits > 32 and schema.kind == "int"
-        return Closeness(_OTHER_MEANING + is_partial, is_partial)
-    if bits > 32:
-        return Closeness(0) if schema.kind == "long" else Closeness(3, is_partial=True)
-    return Closeness(int(schema.kind == "long"))
+        if bits > 32 and schema.kind == "int":
+            return Closeness(Rank.NARROWER_OTHER_MEANING, is_partial=True)
+        return Closeness(Rank.OTHER_MEANING)
+    if bits > 32 and schema.kind == "int":
+        return Closeness(Rank.NARROWER, is_partial=True)
+    is_own = (schema.kind == "long") is (bits > 32)
+    return Closeness(Rank.OWN_TYPE if is_own else Rank.SAME_KIND)
 
 
 def _closeness_of_others(schema: AvroSchema, column: ColumnType) -> Closeness | None:
     logical = schema.logical or ""
     match column.kind, schema.kind:
         case (ColumnKind.BOOLEAN, "boolean") | (ColumnKind.TEXT, "string"):
-            return Closeness(0, is_partial=logical == "uuid")
+            return Closeness(Rank.OWN_TYPE, is_partial=logical == "uuid")
         case ColumnKind.FLOAT, "float" | "double":
             return _closeness_of_floats(schema, column.type.bit_width)
         case ColumnKind.DECIMAL, _ if logical == "decimal":
             return _closeness_of_decimals(schema, column)
         case ColumnKind.DECIMAL, _ if logical == "big-decimal":
-            return Closeness(1)
+            return Closeness(Rank.SAME_KIND)
         case ColumnKind.TEXT, "enum":
-            return Closeness(0, is_partial=True)
+            return Closeness(Rank.OWN_TYPE, is_partial=True)
         case (ColumnKind.TEXT | ColumnKind.BYTES, "bytes") if logical not in _DECIMALS[column.kind]:
-            return Closeness(0 if column.kind is ColumnKind.BYTES else 2)
+            is_own = column.kind is ColumnKind.BYTES
+            return Closeness(Rank.OWN_TYPE if is_own else Rank.OTHER_KIND)
         case (ColumnKind.TEXT, "fixed") if logical == "uuid":
-            return Closeness(3, is_partial=True)
+            return Closeness(Rank.NARROWER, is_partial=True)
         case (ColumnKind.BYTES, "fixed") if logical != "decimal":
-            return Closeness(3, is_partial=True)
+            return Closeness(Rank.NARROWER, is_partial=True)
         case ColumnKind.BYTES, "string":
-            return Closeness(4, is_partial=True)
+            return Closeness(Rank.NARROWER_OTHER_KIND, is_partial=True)
     return _closeness_of_times(column.kind, schema.kind, logical)
 
 
 def _closeness_of_floats(schema: AvroSchema, bits: int) -> Closeness | None:
     if schema.kind == "double":
-        return Closeness(int(bits == 32))
-    return Closeness(0) if bits == 32 else None
+        return Closeness(Rank.SAME_KIND if bits == 32 else Rank.OWN_TYPE)
+    return Closeness(Rank.OWN_TYPE) if bits == 32 else None
 
 
 def _closeness_of_decimals(schema: AvroSchema, column: ColumnType) -> Closeness | None:
@@ -270,13 +289,14 @@ def _closeness_of_decimals(schema: AvroSchema, column: ColumnType) -> Closeness 
     column_digits = column.type.precision - column.type.scale
     if scale < column.type.scale or column_digits + scale > MAX_WIDE_DIGITS:
         return None
-    return Closeness(0, digits < column_digits)
+    return Closeness(Rank.OWN_TYPE, digits < column_digits)
 
 
 def _closeness_of_times(column_kind: ColumnKind, avro_kind: str, logical: str) -> Closeness | None:
     if column_kind is ColumnKind.INTERVAL:
-        return Closeness(0) if avro_kind == "long" and not logical else None
+        return Closeness(Rank.OWN_TYPE) if avro_kind == "long" and not logical else None
     start, _, unit = logical.rpartition("-")
     if _TIMES.get(column_kind) != (start or logical):
         return None
-    return Closeness(int(unit == "millis"), is_partial=unit in ("millis", "nanos"))
+    rank = Rank.SAME_KIND if unit == "millis" else Rank.OWN_TYPE
+    return Closeness(rank, is_partial=unit in ("millis", "nanos"))
