@@ -10,5 +10,6 @@ In reading order:
 - `cipher_suites`: names of cipher suites in Java and in OpenSSL
 - `client_context`: create the context with its protocols and cipher suites
 - `context_cache`: the contexts of a process
+- `verify_error`: the reasons for which OpenSSL rejects a certificate
 - `failures`: describe why a TLS connection failed, or why a broker's certificate was rejected
 """

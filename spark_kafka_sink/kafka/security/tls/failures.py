@@ -22,6 +22,7 @@ from spark_kafka_sink.kafka.security.tls.client_context import (
     PeerCertificateError,
     system_authorities_note,
 )
+from spark_kafka_sink.kafka.security.tls.verify_error import VerifyError
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import TlsConfig
@@ -53,18 +54,27 @@ _CLIENT_CERTIFICATE = {
     ),
 }
 """Alerts about the client's certificate, with hints."""
-_NOT_YET_VALID = 9
-EXPIRED = 10
-_SELF_SIGNED = 18
-_UNKNOWN_AUTHORITY = frozenset({2, _SELF_SIGNED, 19, 20, 21, 27})
-_OTHER_HOST = frozenset({62, 64})
 _MAX_NAMES = 10
-_INVALID = {
-    26: "A broker's certificate must be issued for servers: extended key usage serverAuth.",
-    # An invalid CA certificate; the first code is used up to OpenSSL 1.1.
-    **dict.fromkeys((24, 79), "The signing certificate must be a CA certificate (CA:TRUE)."),
+_UNKNOWN_AUTHORITY = frozenset(
+    {
+        VerifyError.UNABLE_TO_GET_ISSUER_CERT,
+        VerifyError.DEPTH_ZERO_SELF_SIGNED_CERT,
+        VerifyError.SELF_SIGNED_CERT_IN_CHAIN,
+        VerifyError.UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+        VerifyError.UNABLE_TO_VERIFY_LEAF_SIGNATURE,
+        VerifyError.CERT_UNTRUSTED,
+    }
+)
+_OTHER_HOST = frozenset({VerifyError.HOSTNAME_MISMATCH, VerifyError.IP_ADDRESS_MISMATCH})
+_INVALID: dict[int, str] = {
+    VerifyError.INVALID_PURPOSE: "A broker's certificate must be issued for servers: extended key "
+    "usage serverAuth.",
     **dict.fromkeys(
-        (66, 67, 68),
+        (VerifyError.INVALID_CA_OF_OPENSSL_1, VerifyError.INVALID_CA),
+        "The signing certificate must be a CA certificate (CA:TRUE).",
+    ),
+    **dict.fromkeys(
+        (VerifyError.EE_KEY_TOO_SMALL, VerifyError.CA_KEY_TOO_SMALL, VerifyError.CA_MD_TOO_WEAK),
         "Renew the certificate: OpenSSL's default security level requires RSA keys of 2048 bits "
         f"and SHA-256 signatures. As a workaround: {WEAKER}",
     ),
@@ -276,13 +286,13 @@ def _explain_rejected_certificate(
         )
     if code in _UNKNOWN_AUTHORITY:
         return Explanation(_describe_unknown_authority(code, shown), _trust_advice(config))
-    if code == EXPIRED:
+    if code == VerifyError.CERT_HAS_EXPIRED:
         until = f": its own certificate is valid until {shown.valid_until}" if shown else ""
         return Explanation(
             f"the broker's certificate, or an issuing CA's, has expired{until}",
             "Renew the certificate on the broker. If it is still valid, check this host's clock.",
         )
-    if code == _NOT_YET_VALID:
+    if code == VerifyError.CERT_NOT_YET_VALID:
         start = f": its own certificate is valid from {shown.valid_from}" if shown else ""
         return Explanation(
             f"the broker's certificate, or an issuing CA's, is not yet valid{start}",
@@ -303,7 +313,7 @@ def _describe_other_host(shown: PeerCertificate | None, broker: str) -> str:
 
 
 def _describe_unknown_authority(code: int, shown: PeerCertificate | None) -> str:
-    if code == _SELF_SIGNED:
+    if code == VerifyError.DEPTH_ZERO_SELF_SIGNED_CERT:
         return "the broker's certificate is self-signed and not in the truststore"
     issuer_note = f", {shown.issuer}" if shown else ""
     return f"the broker's certificate is signed by an authority that is not trusted{issuer_note}"
