@@ -1,8 +1,8 @@
 """The APIs that the broker supports, with one handler function per API, grouped by subject.
 
 A handler is a function ``(context: RequestContext) -> HandlerResult``. It returns the response's
-fields, with their names in the newest version. The docstring of a function or of
-its module lists the supported versions and their behavior.
+fields, with their names in the newest version. Its docstring lists the supported versions and their
+behavior.
 
 CONTRIBUTING.md lists the steps to add an API. ApiVersions announces all APIs in `_SERVED` of
 `api_versions`.

@@ -1,17 +1,6 @@
 """The APIs that the broker supports, ApiVersions, and SASL requests outside of authentication.
 
 Register new handlers in `_SERVED`.
-
-ApiVersions 0-4 (KIP-35, KIP-511): the APIs and versions that this broker supports.
-
-The response to a request with an unknown version has version 0, the error UNSUPPORTED_VERSION and
-the version range of this API, so that the client retries with a lower version. The broker has only
-one of Kafka's features (KIP-584): transaction.version announces transactions V2 (KIP-890).
-
-SaslHandshake 0-1 selects a mechanism (KIP-43). SaslAuthenticate 0-2 carries the mechanism's
-messages (KIP-152) and the session lifetime (KIP-368). During authentication, net/dispatcher.py
-processes both requests. They reach these handlers only if the listener does not use SASL or the
-client is already authenticated, and fail with ILLEGAL_SASL_STATE, as in KafkaApis.
 """
 
 from __future__ import annotations
@@ -93,7 +82,13 @@ def unsupported_version(served: VersionRange) -> dict[str, Any]:
 
 
 def api_versions(others: Iterable[ServedApi], versions: VersionRange) -> ServedApi:
-    """Return the ApiVersions handler, which announces ApiVersions and the APIs in `others`."""
+    """Return the ApiVersions handler, which announces ApiVersions and the APIs in `others`.
+
+    ApiVersions 0-4 (KIP-35, KIP-511). The response to a request with an unknown version has version
+    0, the error UNSUPPORTED_VERSION and the version range of this API, so that the client retries
+    with a lower version. The broker has only one of Kafka's features (KIP-584): transaction.version
+    announces transactions V2 (KIP-890).
+    """
     announced = {handler.api: handler.announced or handler.versions for handler in others}
     announced[ApiKey.API_VERSIONS] = versions
     keys = [_api_entry(api, announced[api]) for api in sorted(announced)]
@@ -108,7 +103,12 @@ def api_versions(others: Iterable[ServedApi], versions: VersionRange) -> ServedA
 
 
 def sasl_handshake(_: RequestContext) -> HandlerResult:
-    """Fail with ILLEGAL_SASL_STATE: authentication is complete or not used."""
+    """Fail with ILLEGAL_SASL_STATE: authentication is complete or not used, as in KafkaApis.
+
+    During authentication, net/dispatcher.py processes SaslHandshake 0-1, which selects a mechanism
+    (KIP-43), and SaslAuthenticate 0-2, which carries the mechanism's messages (KIP-152) and the
+    session lifetime (KIP-368).
+    """
     return {"error_code": ErrorCode.illegal_sasl_state, "mechanisms": ()}
 
 

@@ -1,25 +1,4 @@
-"""Handles Produce versions 3 to 13, including the delayed responses for acks=all.
-
-ApiVersions announces versions 0-2 because librdkafka requires them (KAFKA-18659), but requests of
-these versions fail.
-
-acks must be -1, 0 or 1. Other values fail with INVALID_REQUIRED_ACKS. With acks=0 there is no
-response, and an error closes the connection. With acks=-1 the response is delayed until all in-sync
-replicas have the records, or the request's timeout has passed. As in Kafka's DelayedProduce,
-waiting requests are indexed by topic-partition, and rechecked if the high watermark or the in-sync
-replicas of one of their partitions change.
-
-Each partition accepts one batch of format 2 (partition/log_validator.py). The sequence numbers of
-idempotent producers are checked (partition/producer_state.py). A request can contain a partition
-more than once. As in Kafka (``KafkaApis.handleProduceRequest``), the last valid batch is appended
-in this case, but if another batch is invalid, the response contains its error.
-
-A transactional batch is accepted only if its partition is part of the transaction
-(coordinator/transaction_coordinator.py). Since version 12, the broker adds the partition (KIP-890).
-
-Responses contain the invalid records since version 8 (KIP-467) and the current leader since version
-10 (KIP-951). Topics are identified by id since version 13 (KIP-516).
-"""
+"""Produce, including the delayed responses for acks=all."""
 
 from __future__ import annotations
 
@@ -150,7 +129,29 @@ class DelayedProduce:
 
 
 def produce(context: RequestContext) -> HandlerResult:
-    """Append batches to partitions. The rules are at the top of the module."""
+    """Append batches to partitions (Produce 3-13).
+
+    ApiVersions announces versions 0-2 because librdkafka requires them (KAFKA-18659), but requests
+    of these versions fail.
+
+    acks must be -1, 0 or 1. Other values fail with INVALID_REQUIRED_ACKS. With acks=0 there is no
+    response, and an error closes the connection. With acks=-1 the response is delayed until all
+    in-sync replicas have the records, or the request's timeout has passed. As in Kafka's
+    DelayedProduce, waiting requests are indexed by topic-partition, and rechecked if the high
+    watermark or the in-sync replicas of one of their partitions change.
+
+    Each partition accepts one batch of format 2 (partition/log_validator.py). The sequence numbers
+    of idempotent producers are checked (partition/producer_state.py). A request can contain a
+    partition more than once. As in Kafka (``KafkaApis.handleProduceRequest``), the last valid batch
+    is appended in this case, but if another batch is invalid, the response contains its error.
+
+    A transactional batch is accepted only if its partition is part of the transaction
+    (coordinator/transaction_coordinator.py). Since version 12, the broker adds the partition
+    (KIP-890).
+
+    Responses contain the invalid records since version 8 (KIP-467) and the current leader since
+    version 10 (KIP-951). Topics are identified by id since version 13 (KIP-516).
+    """
     unconfirmed: list[Unconfirmed] = []
     topics = produce_data(context.request.topic_data)
     _add_to_transaction(context, topics)
