@@ -14,7 +14,6 @@ from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, LeaderLookup
 from spark_kafka_sink.kafka.admin.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.admin.topic_handlers import (
     ALL_TOPICS,
-    UNKNOWN_TOPIC_RETRY_S,
     CreateTopicsHandler,
     DescribeConfigsHandler,
     DescribeTopicsHandler,
@@ -41,6 +40,10 @@ CLEANUP = "cleanup.policy"
 _COMPACT = "compact"
 _BROKERS_TIMEOUT_S = 5.0
 """Seconds to wait for the configs of all brokers. Afterwards, one response is sufficient."""
+_UNKNOWN_TOPIC_RETRY_S = 2.0
+"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried after CreateTopics. In this time, a new
+topic reaches all brokers, and a topic that is being deleted disappears.
+"""
 
 
 class TopicAdmin:
@@ -229,7 +232,7 @@ class TopicAdmin:
         """
         topic_partition = TopicPartition(name, 0)
         client = self._client
-        leaders = LeaderLookup(client, UNKNOWN_TOPIC_RETRY_S)
+        leaders = LeaderLookup(client, _UNKNOWN_TOPIC_RETRY_S)
         driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), (topic_partition,), leaders)
         code = driver.complete(deadline, f"waiting for topic {name}")[topic_partition].code
         if code == ErrorCode.topic_authorization_failed:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
-UNKNOWN_TOPIC_RETRY_S = 2.0
-"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
 ALL_TOPICS = ""
 _NO_OPERATIONS = -(2**31)
 """Value of an operations field that was not requested, or that the broker does not support."""

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 _ACKS_ALL = -1
 NEW_TOPIC_RETRY_S = 30.0
-"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
+"""Seconds for which the first append to a topic retries UNKNOWN_TOPIC_OR_PARTITION, because a topic
+that was just created can take this long to reach all brokers.
+"""
 
 
 class AddPartitionsHandler(CoordinatorHandler[None]):

@@ -36,7 +36,9 @@ _FETCH_BYTES = 4 << 20
 """Maximum size of a response in bytes, if its first batch is not larger."""
 NO_LEADER_EPOCH = -1
 _UNKNOWN_TOPIC_RETRY_S = 0.3
-"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried, because new topics propagate slowly."""
+"""Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried. This is short, because a read expects an
+existing topic, and should fail soon if its name is wrong.
+"""
 _RESTART = TOPIC_RECREATED | {ErrorCode.offset_out_of_range}
 
 

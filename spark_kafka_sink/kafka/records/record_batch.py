@@ -19,31 +19,35 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-HEADER_SIZE = 61
 MAGIC = 2
+MAX_SEQUENCE = 0x7FFFFFFF
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
+
+# Sizes and offsets in bytes.
+HEADER_SIZE = 61
+LOG_OVERHEAD = 12
+"""Number of bytes that `length` does not count: the base offset and the length field."""
 LENGTH_OFFSET = 8
 LEADER_EPOCH_OFFSET = 12
 MAGIC_OFFSET = 16
 CRC_OFFSET = 17
 _ATTRIBUTES_OFFSET = 21
-LOG_OVERHEAD = 12
-"""Number of bytes that `length` does not count: the base offset and the length field."""
+_LAST_OFFSET_DELTA_OFFSET = 23
+
+# Bits of the attributes.
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_CODECS = tuple(Codec)
 
 _PREFIX = struct.Struct(">qiibI")
 _CHECKED = struct.Struct(">hiqqqhii")
 _WHOLE = struct.Struct(">qiibIhiqqqhii")
-CODEC_MASK = 0x07
-MAX_SEQUENCE = 0x7FFFFFFF
-_CODECS = tuple(Codec)
 _LAST_OFFSET_DELTA = struct.Struct(">i")
-_LAST_OFFSET_DELTA_OFFSET = 23
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-_CONTROL = 0x20
 
 
 def as_int64(value: int) -> int:

@@ -1,4 +1,4 @@
-"""The ramp-up of rates after a retry storm or a throttle pause."""
+"""The ramp-up of rates."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _DOUBLING_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """The ramp-up after a retry storm or throttling: starts at 1/16 and doubles every second."""
+    """The ramp-up of rates after a retry storm or throttling."""
 
     started_at: float | None = None
 
     def factor(self, now: float) -> float:
-        """Return the factor by which the rates are multiplied, from 1/16 to 1."""
+        """Return the factor by which the rates are multiplied, at most 1."""
         if self.started_at is None:
             return 1.0
         doublings = int(max(0.0, now - self.started_at) / _DOUBLING_S)

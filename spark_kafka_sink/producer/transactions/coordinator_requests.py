@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 
+_FINDS_TRANSACTIONS = 1
+"""First version of FindCoordinator for transactional ids (KIP-98)."""
 _TWO_PHASE = VersionRange(6, 6)
 """The version of InitProducerId that supports two-phase commit (KIP-939)."""
 
@@ -43,7 +45,7 @@ def find_coordinator_request(
         ProtocolError: the broker is too old to support transactions.
     """
     version = connection.version(ApiKey.FIND_COORDINATOR)
-    if version < 1:
+    if version < _FINDS_TRANSACTIONS:
         raise ProtocolError(
             "the broker does not support transactions",
             kafka_error=error_name(ErrorCode.unsupported_version),
