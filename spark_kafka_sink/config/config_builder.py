@@ -51,19 +51,16 @@ compressor, which is level 9 in Java.
 
 @dataclass(frozen=True, slots=True)
 class ParsedOptions:
-    """The values of all options, by name, and the options that the user set.
-
-    Attributes:
-        producer: the values of the producer's options, to which the rules have been applied.
-        sink: the values of the sink's own options.
-        user_options: the options that the user set.
-        set_options: names of the producer's options that the user or the profile set.
-    """
+    """The values of all options, by name, and the options that the user set."""
 
     producer: Mapping[str, Any]
+    """The values of the producer's options, to which the rules have been applied."""
     sink: Mapping[str, Any]
+    """The values of the sink's own options."""
     user_options: UserOptions
+    """The options that the user set."""
     set_options: frozenset[str]
+    """Names of the producer's options that the user or the profile set."""
 
 
 class ProducerFields(TypedDict):

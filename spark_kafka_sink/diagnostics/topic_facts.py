@@ -15,35 +15,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creation:
-    """The expected result of creating a topic.
-
-    `by_sink` is True if the driver creates the topic before any task (topic.create=true).
-    `auto_create` is the brokers' auto.create.topics.enable, or None if this client is not allowed
-    to read it. `code` and `message` are the response to a CreateTopics request with validate_only.
-    """
+    """The expected result of creating a topic."""
 
     by_sink: bool = False
+    """True if the driver creates the topic before any task (topic.create=true)."""
     auto_create: bool | None = None
+    """The brokers' auto.create.topics.enable; None if this client is not allowed to read it."""
     code: int = 0
+    """Error code of the response to a CreateTopics request with validate_only."""
     message: str | None = None
+    """Error message of that response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """The facts known about one topic.
-
-    `description` is set if `code` is 0, `settings` if this client is allowed to read them, and
-    `creation` if the topic does not exist and might be created. `of_dead_letters` is True for the
-    dead letter topic. For a missing topic, `similar` contains existing topics with similar names.
-    """
+    """The facts known about one topic."""
 
     name: str
     code: int = 0
+    """Error code of the topic's description."""
     description: TopicDescription | None = None
+    """Set if `code` is 0."""
     settings: Mapping[str, str | None] | None = None
+    """The topic's configs; None if this client is not allowed to read them."""
     creation: Creation | None = None
+    """Set if the topic does not exist and might be created."""
     of_dead_letters: bool = False
+    """True for the dead letter topic."""
     similar: tuple[str, ...] = ()
+    """Names of existing topics that are similar to a missing topic's."""
 
     @property
     def title(self) -> str:

@@ -71,19 +71,19 @@ drivers of one query run at the same time.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchWrite:
-    """One write of a batch, by a task or a driver. `query_id` is None outside of streams.
-
-    `resets_state` is True if resetTransactionalState=true; if the option is a batch number instead,
-    `reset_batch` is that number. `is_single_batch` is True if the scope has only one batch, as for
-    a batch job; in that case, `query_id` is set if foreachBatch writes the batch.
-    """
+    """One write of a batch, by a task or a driver."""
 
     query_id: str | None
+    """Id of the stream's query, also if it writes a single batch in foreachBatch; otherwise None.
+    """
     batch: str
     """Batch number of a stream; otherwise the name of the scope."""
     resets_state: bool = False
+    """True if resetTransactionalState=true."""
     reset_batch: str | None = None
+    """The batch number if resetTransactionalState is one."""
     is_single_batch: bool = False
+    """True if the scope has only one batch, as for a batch job."""
     has_skipped: bool = False
     """True if tasks did not write their rows because planning had found the batch written."""
     nonces: frozenset[str] = frozenset()

@@ -49,12 +49,10 @@ class NoDecision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
-    """The batch that was decided last.
-
-    `query_id` is None for a batch job, whose scope has only one batch.
-    """
+    """The batch that was decided last."""
 
     query_id: str | None
+    """None for a batch job, whose scope has only one batch."""
     batch: str
     retired_query_ids: tuple[str | None, ...] = ()
     rows: int | None = None

@@ -38,38 +38,37 @@ class Framing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderSpec:
-    """How the key or the value is serialized: what a task needs to create its encoder.
-
-    Attributes:
-        format: the format.
-        fields: indices of the DataFrame's columns that become fields; None if `column` is used.
-        column: index of a struct column (with RAW, of any column); None if `fields` is used.
-        schema: Avro schema or JSON Schema as text, or a Protobuf descriptor in base64; None only
-            for JSON without a registry.
-        check: check of the rows against a JSON Schema; None if every row fits.
-        message: full name of the Protobuf message; name of the Avro record to choose in unions;
-            None if the columns choose it, and for JSON.
-        is_single: True if `fields` is the column `key` or `value`, written without a record.
-        framing: the bytes before each payload.
-        zone: the session's time zone, for timestamps in JSON.
-        writes_nulls: write null fields in JSON as `null` instead of omitting them; None to follow
-            the session's setting, which only tasks know.
-        subject: subject of the schema in the registry, for the report.
-        schema_id: the schema's id in the registry, for the report.
-    """
+    """How the key or the value is serialized: what a task needs to create its encoder."""
 
     format: Format
     fields: tuple[int, ...] | None = None
+    """Indices of the DataFrame's columns that become fields; None if `column` is used."""
     column: int | None = None
+    """Index of a struct column (with RAW, of any column); None if `fields` is used."""
     schema: str | None = None
+    """Avro schema or JSON Schema as text, or a Protobuf descriptor in base64; None only for JSON
+    without a registry.
+    """
     check: Check | None = None
+    """Check of the rows against a JSON Schema; None if every row fits."""
     message: str | None = None
+    """Full name of the Protobuf message; name of the Avro record to choose in unions; None if the
+    columns choose it, and for JSON.
+    """
     is_single: bool = False
+    """True if `fields` is the column `key` or `value`, written without a record."""
     framing: Framing = Framing()
+    """The bytes before each payload."""
     zone: str = "UTC"
+    """The session's time zone, for timestamps in JSON."""
     writes_nulls: bool | None = None
+    """Write null fields in JSON as `null` instead of omitting them; None to follow the session's
+    setting, which only tasks know.
+    """
     subject: str | None = None
+    """Subject of the schema in the registry, for the report."""
     schema_id: int | None = None
+    """The schema's id in the registry, for the report."""
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -81,19 +80,16 @@ class EncoderSpec:
 
 @dataclass(frozen=True, slots=True)
 class UnregisteredSchema:
-    """A schema that is not in the registry yet, or does not need a registry.
-
-    Attributes:
-        text: as `schema` in `EncoderSpec`.
-        name: full name of the record, for the subject strategies.
-        message: as in `EncoderSpec`.
-        texts: names and texts of the Protobuf files that the options contain as text.
-    """
+    """A schema that is not in the registry yet, or does not need a registry."""
 
     text: str
+    """As `schema` in `EncoderSpec`."""
     name: str
+    """Full name of the record, for the subject strategies."""
     message: str | None = None
+    """As in `EncoderSpec`."""
     texts: tuple[tuple[str, str], ...] = ()
+    """Names and texts of the Protobuf files that the options contain as text."""
 
 
 class _DerivationModule(Protocol):

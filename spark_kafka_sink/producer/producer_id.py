@@ -54,17 +54,14 @@ _TRANSITIONS: dict[ProducerIdState, frozenset[ProducerIdState]] = {
 
 @dataclass(slots=True)
 class ProducerIdentity:
-    """The producer id and epoch; `PartitionState` assigns sequences.
-
-    `transactional_id` is None unless the producer is transactional. `is_used`: a partition has
-    sequences in this epoch.
-    """
+    """The producer id and epoch; `PartitionState` assigns sequences."""
 
     state: ProducerIdState = ProducerIdState.MISSING
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_PRODUCER_EPOCH
     transactional_id: str | None = None
     is_used: bool = False
+    """True if a partition has sequences in this epoch."""
     cluster: tuple[str, ...] = ()
     """The bootstrap servers."""
     granted_epochs: dict[int, int] = field(default_factory=dict)

@@ -63,11 +63,6 @@ class RejectedBatchError(Exception):
         code: Kafka's error code.
         message: the error_message for the response.
         records: the errors of individual records, by their index in the batch (KIP-467).
-
-    Attributes:
-        has_public_message: True if Kafka sends the message to the client.
-        is_early: True if Kafka rejects the batch before it accesses the log. In that case, the
-            response has no log start offset.
     """
 
     def __init__(self, code: ErrorCode, message: str, records: dict[int, str] | None = None):
@@ -76,7 +71,11 @@ class RejectedBatchError(Exception):
         self.message = message
         self.records = records or {}
         self.is_early = code in _EARLY
+        """True if Kafka rejects the batch before it accesses the log. In that case, the response
+        has no log start offset.
+        """
         self.has_public_message = bool(records)
+        """True if Kafka sends the message to the client."""
 
     @classmethod
     def early(cls, message: str) -> RejectedBatchError:

@@ -78,15 +78,12 @@ class Closeness(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BranchChooser:
-    """Chooses branches for the columns of one schema.
-
-    Attributes:
-        known: how close types are to columns, by the identity of the type's declaration, its
-            namespace, and the identity of the column. Recursive unions match the same ones at each
-            level.
-    """
+    """Chooses branches for the columns of one schema."""
 
     known: dict[tuple[int, str, int], Closeness | None] = field(default_factory=dict)
+    """How close types are to columns, by the identity of the type's declaration, its namespace, and
+    the identity of the column. Recursive unions match the same ones at each level.
+    """
 
     def choose_branches(
         self, union: AvroSchema, column: ColumnType

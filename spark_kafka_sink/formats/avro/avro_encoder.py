@@ -112,15 +112,11 @@ def _bare_bytes(column: ColumnType) -> CellWriter:
 
 @dataclass(frozen=True, slots=True)
 class _Compiler:
-    """Creates the writers for the columns of one schema.
-
-    Attributes:
-        written_records: full names of the records that the columns choose, or could choose with
-            null.
-    """
+    """Creates the writers for the columns of one schema."""
 
     chooser: BranchChooser = field(default_factory=BranchChooser)
     written_records: set[str] = field(default_factory=set)
+    """Full names of the records that the columns choose, or could choose with null."""
 
     def field_writer(self, schema: AvroSchema, column: ColumnType) -> CellWriter:
         """Return the writer of a field, item or value. It accepts null only in a union with null.

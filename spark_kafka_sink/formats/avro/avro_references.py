@@ -37,17 +37,14 @@ def inline_references(schema: Any, referenced: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _ReferencedTypes:
-    """The types of the referenced schemas.
-
-    Attributes:
-        referenced: the schemas by the names of the references.
-        by_name: the named types, with their namespaces, by full name.
-        declared: full names of the types that the result declares so far.
-    """
+    """The types of the referenced schemas."""
 
     referenced: Mapping[str, Any]
+    """The schemas by the names of the references."""
     by_name: dict[str, Any] = field(default_factory=dict)
+    """The named types, with their namespaces, by full name."""
     declared: set[str] = field(default_factory=set)
+    """Full names of the types that the result declares so far."""
 
     def collect(self, node: Any, space: str) -> Any:
         """Collect the named types of a schema in a namespace."""

@@ -49,22 +49,18 @@ _STRING_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTA
 
 @dataclass(frozen=True, slots=True)
 class AvroSchema:
-    """A schema, or a part of one.
-
-    Attributes:
-        json: the declaration: a name, an object, or the list of a union's branches.
-        namespace: the enclosing namespace.
-        names: every named type of the whole schema, by full name.
-        records: full or simple names of the records to choose in unions; if empty, the columns
-            choose.
-        is_exact: True if values that would lose digits do not fit.
-    """
+    """A schema, or a part of one."""
 
     json: Any
+    """The declaration: a name, an object, or the list of a union's branches."""
     namespace: str
+    """The enclosing namespace."""
     names: Mapping[str, AvroSchema]
+    """Every named type of the whole schema, by full name."""
     records: tuple[str, ...] = ()
+    """Full or simple names of the records to choose in unions; if empty, the columns choose."""
     is_exact: bool = False
+    """True if values that would lose digits do not fit."""
 
     @classmethod
     def parse(cls, text: str, record: str | None = None) -> AvroSchema:

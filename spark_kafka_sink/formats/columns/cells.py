@@ -29,17 +29,14 @@ _ASCII = 0x7F
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """n entries of a column at some depth.
-
-    Attributes:
-        array: the n entries; may be a slice, and may contain nulls.
-        errors: collects the errors of the batch's rows.
-        rows: the index of each entry's row in the batch, shape (n,); None if entry i is in row i.
-    """
+    """n entries of a column at some depth."""
 
     array: pa.Array[Any]
+    """The n entries; may be a slice, and may contain nulls."""
     errors: EncodingErrors
+    """Collects the errors of the batch's rows."""
     rows: NDArray[np.intp] | None = None
+    """The index of each entry's row in the batch, shape (n,); None if entry i is in row i."""
 
     def __len__(self) -> int:
         return len(self.array)

@@ -73,23 +73,20 @@ def field_path(path: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """The type of a column, of a struct's field, of a list's items, or of a map's keys or values.
-
-    Attributes:
-        path: the path; see this module's docstring.
-        name: name of the innermost field that contains the column.
-        type: the Arrow type, without dictionary encoding.
-        kind: the meaning of the type.
-        is_nullable: True if Spark declares the column as nullable.
-        children: a struct's fields; a list's items; a map's keys and values.
-    """
+    """The type of a column, a struct's field, a list's items, or a map's keys or values."""
 
     path: str
+    """The path; see this module's docstring."""
     name: str
+    """Name of the innermost field that contains the column."""
     type: Any
+    """The Arrow type, without dictionary encoding."""
     kind: ColumnKind
+    """The meaning of the type."""
     is_nullable: bool
+    """True if Spark declares the column as nullable."""
     children: tuple[ColumnType, ...] = ()
+    """A struct's fields; a list's items; a map's keys and values."""
 
     @property
     def label(self) -> str:

@@ -65,19 +65,16 @@ class AnyOf:
 
 @dataclass(frozen=True, slots=True)
 class ChildCheck:
-    """Checks a field of structs, the items of lists, or the values of maps.
-
-    Attributes:
-        check: the check of entries that are not null; None if all fit.
-        path: the path of the entries.
-        rejects_null: True if the entries must not be written as null.
-        rejects_omission: True if a field must not be omitted.
-    """
+    """Checks a field of structs, the items of lists, or the values of maps."""
 
     check: Check | None
+    """The check of entries that are not null; None if all fit."""
     path: str
+    """The path of the entries."""
     rejects_null: bool
+    """True if the entries must not be written as null."""
     rejects_omission: bool = False
+    """True if a field must not be omitted."""
 
     def apply(self, cells: Cells, *, is_written: bool, writes_nulls: bool) -> None:
         """Check entries; `is_written` is True if nulls are written, not omitted."""

@@ -20,17 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredFields:
-    """The fields that a schema or its parts for the same object declare.
-
-    Attributes:
-        names: their names.
-        patterns: patterns of their names; None if any field is declared.
-        checked: identities of the schemas to which references lead, which are valid.
-    """
+    """The fields that a schema or its parts for the same object declare."""
 
     names: list[str] = field(default_factory=list)
+    """Names of the fields."""
     patterns: list[NamePattern | None] = field(default_factory=list)
+    """Patterns of the names; None if any field is declared."""
     checked: set[int] = field(default_factory=set)
+    """Identities of the schemas to which references lead, which are valid."""
 
     @classmethod
     def of(cls, validator: Validator) -> DeclaredFields:

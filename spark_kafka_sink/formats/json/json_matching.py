@@ -44,13 +44,10 @@ _CLOSED = "the JSON Schema, which allows no others"
 
 
 class Validator(Protocol):
-    """A validator of `jsonschema` with the rules; `json_validator` creates it.
-
-    Attributes:
-        VALIDATORS: the keywords of the draft.
-    """
+    """A validator of `jsonschema` with the rules; `json_validator` creates it."""
 
     VALIDATORS: Mapping[str, Any]
+    """The keywords of the draft."""
 
     def iter_errors(self, instance: object) -> Iterable[Any]:
         """Apply the rules of the schema to a column or to the fields that it declares.
@@ -74,38 +71,31 @@ class Validator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Cache:
-    """The results of comparing a record with a schema.
-
-    Attributes:
-        child_checks: the check of a child or its rejection, and the contradictions within it.
-        checked: identities of the schemas to which references lead, which are valid.
-    """
+    """The results of comparing a record with a schema."""
 
     child_checks: dict[_Key, tuple[ChildCheck | ColumnError, dict[str, ColumnError]]] = field(
         default_factory=dict
     )
+    """The check of a child or its rejection, and the contradictions within it."""
     checked: set[int] = field(default_factory=set)
+    """Identities of the schemas to which references lead, which are valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchContext:
-    """A column to match, and the checks for its rows.
-
-    Attributes:
-        column: the column.
-        is_text: True if only NaN and infinities are matched, which are written as texts.
-        contradictions: the contradictions within an alternative by path; None if the first one
-            rejects the column.
-        checks: the checks.
-        cache: the results for the whole record, because the alternatives of a recursive
-            schema match the same column with the same subschema in many ways.
-    """
+    """A column to match, and the checks for its rows."""
 
     column: ColumnType
     is_text: bool = False
+    """True if only NaN and infinities are matched, which are written as texts."""
     contradictions: dict[str, ColumnError] | None = None
+    """The contradictions within an alternative by path; None if the first one rejects the column.
+    """
     checks: list[Check] = field(default_factory=list)
     cache: _Cache = field(default_factory=_Cache)
+    """The results for the whole record, because the alternatives of a recursive schema match the
+    same column with the same subschema in many ways.
+    """
 
     @property
     def checked(self) -> set[int]:

@@ -37,15 +37,12 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JsonReferences:
-    """The documents to which a JSON Schema refers, directly or not.
-
-    Attributes:
-        texts: the documents in the order of their numbers; the first one has the number 1.
-        links: the references of all documents, those of the main document first.
-    """
+    """The documents to which a JSON Schema refers, directly or not."""
 
     texts: tuple[str, ...] = ()
+    """The documents in the order of their numbers; the first one has the number 1."""
     links: tuple[Link, ...] = ()
+    """The references of all documents, those of the main document first."""
 
     @classmethod
     def of_main(cls, *references: tuple[str, str]) -> Self:
@@ -56,23 +53,20 @@ class JsonReferences:
 
 @dataclass(slots=True)
 class _Documents:
-    """The documents with the URIs at which they are found.
-
-    Attributes:
-        resources: the documents as the library's resources.
-        ids: their `$id`, or "".
-        links: the references by the number of the document that declares them.
-        bases: the base URI of each document's own references.
-        numbers: the numbers of the documents by URI.
-        numbers_by_reference: the numbers of the documents by reference; see `create_resolver`.
-    """
+    """The documents with the URIs at which they are found."""
 
     resources: Sequence[Any]
+    """The documents as the library's resources."""
     ids: Sequence[str]
+    """The `$id` of each document, or ""."""
     links: dict[int, list[Link]]
+    """The references by the number of the document that declares them."""
     bases: dict[int, str] = field(default_factory=dict)
+    """The base URI of each document's own references."""
     numbers: dict[str, int] = field(default_factory=dict)
+    """The numbers of the documents by URI."""
     numbers_by_reference: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The numbers of the documents by reference; see `create_resolver`."""
 
     @property
     def main_uri(self) -> str:

@@ -34,19 +34,16 @@ class FieldType(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """The numbers of a message's fields, and what the message declares as reserved.
-
-    Attributes:
-        numbers: the number of each field.
-        kept_fields: the fields that have the number of an earlier version.
-        reserved: ranges of numbers, each with its end excluded.
-        reserved_names: names of fields that the message no longer has.
-    """
+    """The numbers of a message's fields, and what the message declares as reserved."""
 
     numbers: dict[str, int]
+    """The number of each field."""
     kept_fields: frozenset[str]
+    """The fields that have the number of an earlier version."""
     reserved: list[tuple[int, int]]
+    """Ranges of numbers, each with its end excluded."""
     reserved_names: list[str]
+    """Names of fields that the message no longer has."""
 
 
 class Versions:

@@ -46,27 +46,24 @@ WRAPPERS = {
 
 @dataclass(frozen=True, slots=True)
 class ProtoField:
-    """A field of a message.
-
-    Attributes:
-        name: the name, which is the column's name.
-        number: the number in the encoding.
-        kind: the type; GROUP also for delimited messages of editions.
-        type_name: full name of the message or enum; empty for other kinds.
-        is_repeated: True for lists and maps.
-        is_required: True if readers reject messages without the field.
-        is_packed: True if the numbers of a list share one tag.
-        oneof: name of the oneof of which the field is a member; empty if there is none.
-    """
+    """A field of a message."""
 
     name: str
+    """The name, which is the column's name."""
     number: int
+    """The number in the encoding."""
     kind: ProtoType
+    """The type; GROUP also for delimited messages of editions."""
     type_name: str
+    """Full name of the message or enum; empty for other kinds."""
     is_repeated: bool
+    """True for lists and maps."""
     is_required: bool
+    """True if readers reject messages without the field."""
     is_packed: bool
+    """True if the numbers of a list share one tag."""
     oneof: str
+    """Name of the oneof of which the field is a member; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,14 +150,13 @@ def only_item(items: Sequence[Any], outcome: RequestOutcome) -> Any:
 
 @dataclass(slots=True)
 class _KeyState:
-    """The state of a key without a final result.
-
-    `retry_at` is a time on the client's clock in seconds; `code` is the latest error code.
-    """
+    """The state of a key without a final result."""
 
     attempts: int = 0
     retry_at: float = 0.0
+    """Time of the next attempt in seconds of the client's clock."""
     code: int | None = None
+    """The latest error code."""
     closed_by: Node | None = None
     """The broker that has closed the connection instead of responding to the latest attempt."""
 

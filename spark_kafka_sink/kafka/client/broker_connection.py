@@ -37,10 +37,7 @@ class Traffic(NamedTuple):
 class BrokerConnection:
     """The state of one broker. Times are in seconds of the monotonic clock.
 
-    `failures` is the number of failed connection attempts since the last success. The next attempt
-    starts at `retry_at` or later. `connect_by` is the deadline of the attempt in progress, or 0 if
-    no attempt is in progress. `throttled_until` is the end of the throttling that the broker
-    requested (KIP-219). `login`, `random` and `clock` are passed to each new `ConnectionProtocol`.
+    `login`, `random` and `clock` are passed to each new `ConnectionProtocol`.
     """
 
     node: Node
@@ -55,10 +52,14 @@ class BrokerConnection:
     address: Address | None = None
     """The last address that was tried."""
     failures: int = 0
+    """Number of failed connection attempts since the last success."""
     retry_at: float = 0.0
+    """Earliest time of the next attempt."""
     connect_by: float = 0.0
+    """Deadline of the attempt in progress; 0 without one."""
     last_used: float = 0.0
     throttled_until: float = 0.0
+    """End of the throttling that the broker requested (KIP-219)."""
     bytes_out: int = 0
     """Bytes written since the last call of `take_traffic`."""
     bytes_in: int = 0

@@ -45,15 +45,14 @@ class JoinedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionSettings:
-    """Settings of a session's transaction. Its id must not have been used, unless `joined` is set.
-
-    `timeout_ms` is transaction.timeout.ms: the coordinator aborts a transaction that is open for
-    longer. With `two_phase`, the transaction has no timeout (KIP-939); brokers must allow this.
-    """
+    """Settings of a session's transaction."""
 
     transactional_id: str
+    """An id that has not been used, unless `joined` is set."""
     timeout_ms: int
+    """transaction.timeout.ms: the coordinator aborts a transaction that is open for longer."""
     two_phase: bool = False
+    """True for a transaction without a timeout (KIP-939), which brokers must allow."""
     joined: JoinedTransaction | None = None
     """The transaction to write to, if a driver has begun it."""
     abort_flag: str | None = None

@@ -65,14 +65,13 @@ _STOPPED = (
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Publishes one write or micro-batch.
-
-    `name` is used in log messages, `path` is the report's path.
-    """
+    """Publishes one write or micro-batch."""
 
     config: SinkConfig
     name: str
+    """The write in log messages."""
     path: str | None
+    """Path of the report."""
     origin: WriteOrigin
     batch_id: int | None = None
     startup_ms: int = 0

@@ -26,17 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRows:
-    """The records that a write of a frame creates.
-
-    Attributes:
-        names: the parts of a record that columns define: key, value, topic, headers.
-        rows: the values of these parts, with decoded keys and values.
-        sources: the schemas of "key" and "value" with which the frame is serialized.
-    """
+    """The records that a write of a frame creates."""
 
     names: tuple[str, ...]
+    """The parts of a record that columns define: key, value, topic, headers."""
     rows: list[dict[str, Any]]
+    """The values of these parts, with decoded keys and values."""
     sources: dict[str, UnregisteredSchema]
+    """The schemas of "key" and "value" with which the frame is serialized."""
 
     @classmethod
     def of(cls, frame: DataFrame, config: SinkConfig) -> ExpectedRows:

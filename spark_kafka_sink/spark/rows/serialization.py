@@ -40,23 +40,20 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serialized:
-    """The serialized parts of n rows.
-
-    Attributes:
-        rows: number of rows, n.
-        value: the values, null for a tombstone; None if the column is written unchanged.
-        key: the keys, in the same form as `value`.
-        headers: key and value of headers that identify a schema.
-        problems: why a row cannot be serialized; null if it can.
-        seconds: time spent serializing.
-    """
+    """The serialized parts of n rows."""
 
     rows: int
+    """Number of rows, n."""
     value: pa.BinaryArray | None
+    """The values, null for a tombstone; None if the column is written unchanged."""
     key: pa.BinaryArray | None
+    """The keys, in the same form as `value`."""
     headers: tuple[tuple[str, bytes], ...]
+    """Key and value of headers that identify a schema."""
     problems: pa.StringArray | None
+    """Why a row cannot be serialized; null if it can."""
     seconds: float
+    """Time spent serializing."""
 
     def add_headers(
         self, lists: pa.ListArray[Any] | None, *, keep: bool

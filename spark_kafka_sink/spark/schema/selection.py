@@ -54,10 +54,11 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Selections:
-    """The key and value columns; `key` is None if records have no key."""
+    """The key and value columns."""
 
     value: Selection
     key: Selection | None
+    """None if records have no key."""
     fields: frozenset[str]
     """Columns that options list as fields. They have no other meaning."""
 

@@ -48,15 +48,12 @@ _cached_roles_lock = Lock()
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
-    """One start of a streaming query.
-
-    Attributes:
-        name: identifies the stream in its Spark session.
-        latest: when the latest query of the Spark session started, in any unit; None if unknown.
-    """
+    """One start of a streaming query."""
 
     name: str
+    """Identifies the stream in its Spark session."""
     latest: tuple[int, int] | None
+    """When the latest query of the Spark session started, in any unit; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
