@@ -64,7 +64,7 @@ def _batches(report: DeliveryCounters) -> str:
     reasons = (
         (metrics.closed_full, "full"),
         (metrics.closed_linger, "after linger.ms"),
-        (metrics.closed_flush, "at the end of a task"),
+        (metrics.closed_flush, "with no more rows"),
         (metrics.closed_memory, "for lack of memory"),
     )
     closed = ", ".join(f"{count:,} {reason}" for count, reason in reasons if count)

@@ -111,7 +111,9 @@ class ProducerMetrics:
     closed_linger: int = summed_field()
     """Number of batches closed because linger.ms had passed."""
     closed_flush: int = summed_field()
-    """Number of batches closed because the task had no more rows."""
+    """Number of batches closed because no more rows could join them: at the end of a task, or after
+    rows of their topic began to get a partition.
+    """
     closed_memory: int = summed_field()
     """Number of batches closed early because the writer waited for free buffer memory."""
     buffer_waits: int = summed_field()

@@ -70,7 +70,7 @@ def test_summary_says_what_would_be_sent() -> None:
         "  spread          1 topic, 4 partitions, 8 batches, 1 task\n"
         "  time            1.0 s, 40,000 records/s, 4.0 MB/s in the slowest task\n"
         "  batches         mean 500.0 kB (48% of batch.size), 5,000 records; "
-        "closed 7 full, 1 at the end of a task\n"
+        "closed 7 full, 1 with no more rows\n"
         "  skew            t-0 gets 3.0 times the mean of its topic's partitions; "
         "2 of them are empty\n"
         "  codecs          measured on 2 of the batches, 1.0 MB\n"
