@@ -108,6 +108,29 @@ def test_compare_decoded_rows(
     ]
 
 
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("spark.sql.session.timeZone", "Asia/Kolkata"),
+        ("spark.sql.session.timeZone", "-03:30"),
+        ("spark.sql.jsonGenerator.ignoreNullFields", "false"),
+    ],
+)
+def test_json_follows_the_session(
+    broker: EmbeddedBroker, spark: SparkSession, frame: DataFrame, setting: str, text: str
+) -> None:
+    topic = f"session-{text.replace('/', '-').replace(':', '-')}"
+    before = str(spark.conf.get(setting))
+    spark.conf.set(setting, text)
+    try:
+        rows = frame.selectExpr("*", "cast(null as int) as none")
+        formats = {"key__format": "json", "value__format": "json", "key__fields": "at, none"}
+        options = write(rows, broker, topic, **formats)
+        assert_written(rows, broker, options=options)
+    finally:
+        spark.conf.set(setting, before)
+
+
 def test_keys_headers_and_topics_of_columns(
     spark: SparkSession, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
 ) -> None:

@@ -9,11 +9,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, types
 
 from spark_kafka_sink.common.errors import ColumnError
+from spark_kafka_sink.common.time_zones import ZONE_SETTING
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.decoder import decode_payload
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, UnregisteredSchema, compile_encoder
 from spark_kafka_sink.spark.rows.plain_names import with_plain_names
-from spark_kafka_sink.spark.rows.serialization import encoded_structs
+from spark_kafka_sink.spark.rows.serialization import (
+    IGNORES_NULLS,
+    encoded_structs,
+    with_settings,
+)
 from spark_kafka_sink.spark.schema.arrow_schema import arrow_schema
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 from spark_kafka_sink.spark.schema.spec_completion import draft_specs
@@ -45,7 +50,11 @@ class ExpectedRows:
             SchemaRegistryError: the registered schema that the options select cannot be read.
         """
         roles = ColumnRoles.of(frame.schema, config)
-        specs = draft_specs(roles, frame.schema, config)
+        zone, ignores_nulls = map(frame.sparkSession.conf.get, (ZONE_SETTING, IGNORES_NULLS))
+        specs = {
+            part: with_settings(spec, str(zone), ignores_nulls)
+            for part, spec in draft_specs(roles, frame.schema, config).items()
+        }
         nullable = cast("types.StructType", _as_nullable(frame.schema))
         # PyArrow cannot convert null structs whose fields are not nullable.
         schema = arrow_schema(nullable)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.rows.row_checks import RowChecks
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
-_IGNORES_NULLS = "spark.sql.jsonGenerator.ignoreNullFields"
+IGNORES_NULLS = "spark.sql.jsonGenerator.ignoreNullFields"
 _HINT = (
     "Correct or filter such rows, change the schema, or set errors.tolerance=all with "
     "errors.deadletterqueue.topic.name to write them to another topic."
@@ -89,7 +89,7 @@ def serialize(
     """
     drafts = (("key", roles.key_spec), ("value", roles.value_spec))
     specs = {
-        part: _with_settings(draft, zone, local_property(_IGNORES_NULLS))
+        part: with_settings(draft, zone, local_property(IGNORES_NULLS))
         for part, draft in drafts
         if draft is not None
     }
@@ -131,7 +131,7 @@ def encoded_structs(batch: pa.RecordBatch, spec: EncoderSpec) -> pa.StructArray:
 
 
 @lru_cache(maxsize=16)
-def _with_settings(spec: EncoderSpec, zone: str, ignores_nulls: str | None) -> EncoderSpec:
+def with_settings(spec: EncoderSpec, zone: str, ignores_nulls: str | None) -> EncoderSpec:
     """Return the spec with settings of the Spark session, which are unknown on the driver."""
     writes_nulls = spec.writes_nulls
     if writes_nulls is None:
