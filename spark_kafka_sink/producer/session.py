@@ -94,23 +94,23 @@ class ProducerSession:
         self._accumulator = self.context.accumulator
         self._recorder = self.context.report_builder.recorder
         self._transaction_manager = self.context.transaction_manager
-        self._topics = TopicMetadata(client, self.context.acls, self.context.state)
-        self._partitioner = Partitioner(client.config, client.random)
+        self.topics = TopicMetadata(client, self.context.acls, self.context.state)
+        self.partitioner = Partitioner(client.config, client.random)
         self._validator = RowValidator(
             config=client.config,
             bad_rows=self.context.bad_rows,
             dead_letter_topic=self.context.dead_letter_topic,
-            topics=self._topics,
-            partitioner=self._partitioner,
+            topics=self.topics,
+            partitioner=self.partitioner,
         )
-        self._admission = AdmissionControl(
+        self.admission = AdmissionControl(
             client=client,
             rates=self.context.settings.throttling.rates,
             state=self.context.state,
             pool=self.context.pool,
             quotas=self.context.quotas,
             breakers=self.context.breakers,
-            topics=self._topics,
+            topics=self.topics,
         )
         self._sticky = StickyPartitioner(
             client=client,
@@ -120,14 +120,14 @@ class ProducerSession:
             breakers=self.context.breakers,
         )
         self._encoder = ChunkEncoder(client, self._accumulator)
-        self._sender = make_sender(self.context)
+        self.sender = make_sender(self.context)
         self._last_slice_count = 0
         self.context.events.on_opened(client.name, client.config.buffer_memory)
         client.network.set_client_id(self.context.settings.client_id)
-        client.attach(self._sender)
+        client.attach(self.sender)
         client.metadata.assume(self.context.settings.assumed_topics)
         if self.context.dead_letter_topic is not None:
-            self._topics.add_topics((self.context.dead_letter_topic.name,))
+            self.topics.add_topics((self.context.dead_letter_topic.name,))
 
     def append(self, rows: Rows) -> None:
         """Append n rows; block while the buffer is full.
@@ -142,7 +142,7 @@ class ProducerSession:
         started, arrived_ms = clock.monotonic(), clock.wall_ms()
         self._recorder.serialize_time += rows.serialize_s
         for chunk in self._validator.validate(rows):
-            for admitted in self._admission.admit(chunk):
+            for admitted in self.admission.admit(chunk):
                 errors = self._write(admitted, arrived_ms)
                 if errors is not None:
                     self._append_dead_letters(admitted.rows, errors, arrived_ms)
@@ -157,7 +157,7 @@ class ProducerSession:
         """Wait until every record is acknowledged, or raise the error that ended the session."""
         self.client.check_process()
         started = self.client.clock.monotonic()
-        self._topics.finish_waiting()
+        self.topics.finish_waiting()
         self._accumulator.flush()
         self._recorder.flush_time += self.client.clock.monotonic() - started
 
@@ -218,8 +218,8 @@ class ProducerSession:
         for name, meter in self._recorder.topics.copy().items():
             if name in topics:
                 meter.partitions = topics[name].partition_count
-            meter.keyed_records = self._partitioner.keyed_rows[name]
-            meter.assigned_records = self._partitioner.assigned_rows[name]
+            meter.keyed_records = self.partitioner.keyed_rows[name]
+            meter.assigned_records = self.partitioner.assigned_rows[name]
         report = self.context.report_builder.build(task, int(duration * 1000))
         return replace(report, poison=self.context.bad_rows.build()).with_task(task)
 
@@ -242,7 +242,7 @@ class ProducerSession:
             return  # The connections and locks belong to the parent process.
         try:
             self.client.detach()
-            self._sender.finish()
+            self.sender.finish()
         finally:
             self._accumulator.close()
 
@@ -257,7 +257,7 @@ class ProducerSession:
             errors = self._breaker_errors(routed)
             if errors is not None:
                 routed = routed.select(np.flatnonzero(errors == RowError.NONE))
-            for ordered in self._admission.in_quota_order(routed):
+            for ordered in self.admission.in_quota_order(routed):
                 slices, charge = self._encoder.encode(ordered, arrived_ms)
                 self._last_slice_count = len(slices)
                 self._accumulator.append(slices, charge, ordered.size)
@@ -268,7 +268,7 @@ class ProducerSession:
         return errors
 
     def _route(self, chunk: AdmittedChunk) -> RoutedChunk:
-        route = self._partitioner.assign(chunk.rows, chunk.topics)
+        route = self.partitioner.assign(chunk.rows, chunk.topics)
         route = self._sticky.assign(route, chunk.sizes, chunk.blocked_targets)
         return RoutedChunk(chunk.rows, chunk.topics, chunk.sizes, chunk.blocked_targets, route)
 
@@ -289,5 +289,5 @@ class ProducerSession:
     def _append_dead_letters(self, rows: Rows, errors: NDArray[np.int8], arrived_ms: int) -> None:
         """Append dead letters for the rows that were not written."""
         for letters in self._validator.record_bad_rows(rows, errors):
-            for admitted in self._admission.admit(letters):
+            for admitted in self.admission.admit(letters):
                 self._write(admitted, arrived_ms)

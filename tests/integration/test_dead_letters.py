@@ -103,7 +103,7 @@ def test_rows_of_missing_topics_become_dead_letters(topics: tuple[str, str, str]
 def test_oversized_keys_and_headers_are_omitted(
     topics: tuple[str, str, str], *, sent: bool
 ) -> None:
-    """Also if max.request.size allows them but each topic rejects them."""
+    """They exceed max.request.size, or only the max.message.bytes of each topic."""
     servers, topic, letters = topics
     options = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
     if sent:

@@ -59,7 +59,7 @@ def test_records_that_cannot_be_read_back_stop_the_write(
 def test_decision_that_is_not_committed_stops_the_write(
     query: Writes, monkeypatch: pytest.MonkeyPatch, rolled_forward: bool
 ) -> None:
-    """Also a decision that follows the roll-forward of an earlier one."""
+    """The decision is the first one, or follows the roll-forward of an earlier one."""
     batch = "1" if rolled_forward else "0"
     if rolled_forward:
         crash(query, "0", "after decide")

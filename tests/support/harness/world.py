@@ -112,11 +112,11 @@ class World:
     @property
     def sender(self) -> Sender:
         """The sender of the current session."""
-        return self.session._sender
+        return self.session.sender
 
     def add_topics(self, names: tuple[str, ...]) -> None:
         """Add topics whose metadata the session needs."""
-        self.session._topics.add_topics(names)
+        self.session.topics.add_topics(names)
 
     def load_metadata(self, topics: tuple[str, ...] | None = None) -> None:
         """Run until the client has the metadata of `topics`, or of all topics."""

@@ -133,7 +133,7 @@ def raise_in_loop(session: ProducerSession, error: type[BaseException]) -> None:
     def turn() -> NoReturn:
         raise error
 
-    session._sender.run_once = turn  # type: ignore[method-assign]
+    session.sender.run_once = turn  # type: ignore[method-assign]
 
 
 def raise_twice(session: ProducerSession, error: type[BaseException]) -> None:
@@ -143,7 +143,7 @@ def raise_twice(session: ProducerSession, error: type[BaseException]) -> None:
     def abandon(_: KafkaProdError) -> NoReturn:
         raise error
 
-    session._sender.completer.abandon = abandon  # type: ignore[method-assign, assignment]
+    session.sender.completer.abandon = abandon  # type: ignore[method-assign, assignment]
 
 
 def die_silently(session: ProducerSession, error: type[BaseException]) -> None:
@@ -185,7 +185,7 @@ def test_wait_ends_if_the_sender_thread_stalls(wait: str, monkeypatch: pytest.Mo
     monkeypatch.setattr("spark_kafka_sink.kafka.client.client._STALLED_S", 0.6)
     released = Event()
     with running_session(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
-        session._sender.run_once = released.wait  # type: ignore[method-assign, assignment]
+        session.sender.run_once = released.wait  # type: ignore[method-assign, assignment]
         caught = within(lambda: WAITS[wait](session))
         assert isinstance(caught, DeliveryError)
         assert "no progress" in str(caught)
@@ -201,13 +201,13 @@ def test_wait_ends_if_the_sender_thread_stalls(wait: str, monkeypatch: pytest.Mo
 def test_slow_iteration_is_not_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_kafka_sink.kafka.client.client._STALLED_S", 0.8)
     with running_session(delivery_timeout_ms=1_500, request_timeout_ms=500) as session:
-        run_once = session._sender.run_once
+        run_once = session.sender.run_once
 
         def slow() -> None:
             time.sleep(0.3)  # an iteration that is slow, but shorter than a stall
             run_once()
 
-        session._sender.run_once = slow  # type: ignore[method-assign]
+        session.sender.run_once = slow  # type: ignore[method-assign]
         caught = within(lambda: WAITS["flush"](session))
         assert "delivery.timeout.ms" in str(caught)
 
@@ -221,7 +221,7 @@ def test_many_short_waits_are_not_a_stall() -> None:
         released.wait()
 
     with running_session() as session:
-        session._sender.run_once = block  # type: ignore[method-assign]
+        session.sender.run_once = block  # type: ignore[method-assign]
         session.client.network.wakeup()
         assert entered.wait(SOON)
         try:
@@ -298,7 +298,7 @@ def test_client_with_dead_thread_detaches_and_accepts_nothing(error: type[BaseEx
         die_silently(session, error)
         _await_death(client)
         assert within(client.detach) is None
-        assert isinstance(within(lambda: client.attach(session._sender)), KafkaProdError)
+        assert isinstance(within(lambda: client.attach(session.sender)), KafkaProdError)
 
 
 @pytest.mark.parametrize("change", ["attach", "detach"])
@@ -316,7 +316,7 @@ def test_thread_that_dies_while_loops_change_is_not_waited_for(change: str) -> N
         if change == "detach":
             assert within(client.detach) is None
         else:
-            caught = within(lambda: client.attach(session._sender))
+            caught = within(lambda: client.attach(session.sender))
             assert isinstance(caught, KafkaProdError)
 
 
@@ -338,7 +338,7 @@ def test_next_task_gets_a_new_client_after_thread_death() -> None:
     [
         lambda session: session.append(rows()),
         lambda session: session.flush(),
-        lambda session: session.client.attach(session._sender),
+        lambda session: session.client.attach(session.sender),
     ],
 )
 def test_forked_child_reports_missing_threads(work: Callable[[ProducerSession], object]) -> None:

@@ -163,7 +163,7 @@ class ConcurrentTopics(dict[str, ClusterTopic]):
     @staticmethod
     def _append_others(sim: World, others: list[ClusterTopic]) -> None:
         for info in others:
-            list(sim.session._admission.in_quota_order(routed(sim, unkeyed(1), info)))
+            list(sim.session.admission.in_quota_order(routed(sim, unkeyed(1), info)))
 
     def __contains__(self, name: object) -> bool:
         if not self._writer.ident:
@@ -301,8 +301,8 @@ def test_slice_that_pins_an_old_chunk_is_copied() -> None:
 def routed(sim: World, rows: Rows, info: ClusterTopic | None = None) -> RoutedChunk:
     info = info or sim.client.metadata.cluster.topics["t"]
     sizes = np.full(len(rows), 100, np.int64)
-    route = sim.session._partitioner.assign(rows, (info,))
-    blocked_targets = sim.session._admission.blocked_targets_of(Chunk(rows, (info,), sizes))
+    route = sim.session.partitioner.assign(rows, (info,))
+    blocked_targets = sim.session.admission.blocked_targets_of(Chunk(rows, (info,), sizes))
     return RoutedChunk(rows, (info,), sizes, blocked_targets, route)
 
 
@@ -326,10 +326,10 @@ def test_open_breaker_sends_nothing_until_its_pause_ends() -> None:
         sim.steps(1, 0.1)
         opened = sim.clock.monotonic()
         info = sim.client.metadata.cluster.topics["t"]
-        assert sim.session._admission.find_open_breakers(info) == {0, 1, 2, 3, UNASSIGNED}
+        assert sim.session.admission.find_open_breakers(info) == {0, 1, 2, 3, UNASSIGNED}
         sim.finish(0.1)
         assert sim.cluster.seen[-1].at - opened == pytest.approx(9.0, abs=0.3)
-        assert sim.session._admission.find_open_breakers(info) == frozenset()
+        assert sim.session.admission.find_open_breakers(info) == frozenset()
         sim.check_accounting()
 
 
@@ -357,7 +357,7 @@ def test_rows_of_partition_with_open_breaker_are_known() -> None:
         assert broken_rows(sim, rows) == [n % 4 != 1 for n in range(8)]
         sim.clock.advance(60.0)
         assert broken_rows(sim, rows) is None
-        assert sim.session._admission.find_open_breakers(info) == frozenset()
+        assert sim.session.admission.find_open_breakers(info) == frozenset()
 
 
 def test_keyless_rows_are_rejected_only_if_all_partitions_have_open_breakers() -> None:

@@ -81,7 +81,7 @@ def test_other_topics_keep_their_size(sim: World) -> None:
 
 
 def test_closed_batches_are_split_to_the_limit_directly(sim: World) -> None:
-    """Not into halves repeatedly."""
+    """Repeated halves would need many more requests."""
     assert write(sim, 2_000) <= 30  # of about 18 batches
 
 

@@ -54,7 +54,7 @@ def test_session_without_rows_claims_nothing(sim: World) -> None:
 
 @pytest.mark.parametrize("lost", [False, True])
 def test_second_attempt_writes_nothing_and_aborts_the_transaction(sim: World, lost: bool) -> None:
-    """Also for a first attempt whose response was lost."""
+    """The response to the first attempt was received or lost."""
     coordinator = sim.cluster.coordinator
     if lost:
         coordinator.faults[INIT].append(CoordinatorFault(lose=True))

@@ -90,7 +90,7 @@ def test_rejection_after_a_retried_batch(sim: World) -> None:
 def test_possibly_appended_batch_after_a_rejected_one_fails_the_transaction(
     sim: World, doubt: Fault
 ) -> None:
-    """Also if a broker accepted the batch in spite of the gap, which none should."""
+    """No broker should accept a batch in spite of the gap, but the session does not rely on it."""
     sim.fault(REJECTED, doubt)
     sim.send_batches(4)
     with pytest.raises(DeliveryError, match="may already be in the log"):
@@ -129,7 +129,7 @@ def test_recreated_topic_fails_the_transaction() -> None:
 
 
 def test_recreated_topic_in_metadata_fails_the_transaction(sim: World) -> None:
-    """Also if nothing more is written to the topic."""
+    """The new topic is detected although nothing more is written to it."""
     sim.cluster.create("t", 1)
     sim.client.metadata.request_refresh()
     state = sim.session.context.state
