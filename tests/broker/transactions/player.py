@@ -25,6 +25,7 @@ A response starts with the error code. Examples:
 
 import time
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import crc32c
@@ -35,6 +36,11 @@ from tests.broker.transactions.views import Step, Views
 from tests.support.waiting import retry
 from tools.support.raw_client import RawClient, batch
 
+_TEXT = Path(__file__).with_name("transactions.txt").read_text(encoding="utf-8")
+SCENARIOS = {
+    name: steps.strip() for name, steps in (part.split("\n", 1) for part in _TEXT.split("== ")[1:])
+}
+"""The scenarios by name, with the responses of Kafka 4.3.1."""
 LOADING = {
     ErrorCode.coordinator_load_in_progress,
     ErrorCode.not_coordinator,

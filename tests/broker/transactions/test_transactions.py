@@ -3,31 +3,20 @@
 The responses in the file are from Kafka 4.3.1; `player` describes the steps.
 """
 
-from pathlib import Path
-
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from tests.broker.transactions.player import Player
+from tests.broker.transactions.player import SCENARIOS, Player
 from tools.support.kafka_cluster import AnyKafka
 from tools.support.raw_client import RawClient, create
 
-TEXT = Path(__file__).with_name("transactions.txt").read_text(encoding="utf-8")
 MARKERS = [
     (1, 1, "2000000008000000010c00000000000000"),
     (3, 2, "2000000008000000000c00000000000000"),
 ]
-
-
-def scenarios() -> list[object]:
-    params: list[object] = []
-    for part in TEXT.split("== ")[1:]:
-        name, steps = part.split("\n", 1)
-        params.append(pytest.param(steps.strip(), id=name))
-    return params
 
 
 @pytest.fixture
@@ -36,7 +25,7 @@ def player(any_raw: RawClient, unique_topic: str) -> Player:
     return Player(any_raw, unique_topic)
 
 
-@pytest.mark.parametrize("scenario", scenarios())
+@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
 def test_scenario_gives_kafkas_responses(player: Player, scenario: str) -> None:
     assert player.play(scenario) == scenario.splitlines()
 
