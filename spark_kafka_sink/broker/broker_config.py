@@ -45,12 +45,6 @@ def _split_addresses(advertised_listeners: str) -> list[tuple[str, int]]:
 class BrokerConfig(SecuritySettings):
     """Settings of an embedded broker.
 
-    Args:
-        topics: partition counts of the topics to create on startup, by topic.
-        topic_configs: topic-level configs, with Kafka's config names, by topic.
-        replication_factors: replication factors by topic; all other topics use the default.
-        faults: faults to inject from startup, in the format of `kafkaprod broker --fault`.
-
     `SecuritySettings` and `PlainSettings` describe the other settings.
 
     Raises:
@@ -58,9 +52,13 @@ class BrokerConfig(SecuritySettings):
     """
 
     topics: Mapping[str, int] = field(default_factory=dict)
+    """Partition counts of the topics to create on startup, by topic."""
     topic_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Topic-level configs, with Kafka's config names, by topic."""
     replication_factors: Mapping[str, int] = field(default_factory=dict)
+    """Replication factors by topic; all other topics use the default."""
     faults: Sequence[str] = ()
+    """Faults to inject from startup, in the format of `kafkaprod broker --fault`."""
 
     def __post_init__(self) -> None:
         for setting in fields(self):

@@ -108,35 +108,33 @@ class Fault:
 
     A condition of None matches all requests.
 
-    Args:
-        effect: what the fault does.
-        value: the parameter of the effect, as described in `FaultEffect`.
-        api: match only requests of this API.
-        topic: match only requests that contain this topic.
-        partition: match only requests that contain this partition. An error is returned only for
-            this partition.
-        node: match only requests to this node.
-        client: match only requests of clients with this client id.
-        next: maximum number of requests that trigger the fault; None for no limit.
-        after: number of matching requests to skip first.
-        probability: probability that a matching request triggers the fault.
-        seed: seed of the random number generator for `probability`.
-
     Raises:
         ConfigError: a number is out of range.
     """
 
     effect: FaultEffect
     value: int = 0
+    """The parameter of the effect, as described in `FaultEffect`."""
     api: ApiKey | None = None
+    """Match only requests of this API."""
     topic: str | None = None
+    """Match only requests that contain this topic."""
     partition: int | None = None
+    """Match only requests that contain this partition. An error is returned only for this
+    partition.
+    """
     node: int | None = None
+    """Match only requests to this node."""
     client: str | None = None
+    """Match only requests of clients with this client id."""
     next: int | None = None
+    """Maximum number of requests that trigger the fault; None for no limit."""
     after: int = 0
+    """Number of matching requests to skip first."""
     probability: float = 1.0
+    """Probability that a matching request triggers the fault."""
     seed: int = 0
+    """Seed of the random number generator for `probability`."""
 
     def __post_init__(self) -> None:
         if not 0 < self.probability <= 1:

@@ -23,23 +23,20 @@ _PURGE_FROM = 1024
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class DelayedOperation:
-    """A delayed request.
-
-    Args:
-        deadline: latest time to send the response, in monotonic seconds.
-        try_complete: prepares the response as far as possible; returns True if it is complete. By
-            default, the operation waits for its deadline.
-        on_complete: sends the response; called when `try_complete` returns True, or at the
-            deadline.
-        is_abandoned: returns True if the client has disconnected.
-        keys: topic-partitions whose changes can complete the operation before its deadline.
-    """
+    """A delayed request."""
 
     deadline: float
+    """Latest time to send the response, in monotonic seconds."""
     try_complete: Callable[[], bool] = lambda: False
+    """Prepares the response as far as possible; returns True if it is complete. By default, the
+    operation waits for its deadline.
+    """
     on_complete: Callable[[], None]
+    """Sends the response; called when `try_complete` returns True, or at the deadline."""
     is_abandoned: Callable[[], bool]
+    """Returns True if the client has disconnected."""
     keys: tuple[TopicPartition, ...] = ()
+    """Topic-partitions whose changes can complete the operation before its deadline."""
     is_done: bool = field(default=False, init=False)
 
 

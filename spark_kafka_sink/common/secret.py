@@ -28,14 +28,12 @@ class Secret:
 
     Every call of `reveal` resolves the reference in the calling process. Therefore, only the
     reference is sent to tasks, and a changed file is read again.
-
-    Args:
-        source: the option's text.
-        option: the option's full name, for error messages.
     """
 
     source: str = field(repr=False)
+    """The option's text."""
     option: str
+    """The option's full name, for error messages."""
 
     @property
     def is_reference(self) -> bool:

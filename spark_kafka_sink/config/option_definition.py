@@ -41,38 +41,33 @@ class OptionType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """The definition of an option. The docstring of its field or attribute describes it to users.
-
-    Args:
-        kind: type of the value.
-        name: Java's name without "kafka.", or the sink's own name.
-        java_default: Java's default; None if Java has no default.
-        sink_default: this sink's default if it differs from Java's because the sink writes in bulk,
-            else None.
-        batch_write: the default for batch writes if it differs, else None.
-        low: smallest allowed number.
-        high: largest allowed number; None for the largest number of the kind.
-        fractional: True if the number may have decimals, like librdkafka's floats.
-        extra_value: a single number outside low..high that is also allowed.
-        choices: the allowed texts, or the members of a `StrEnum`; empty if any text is allowed.
-        hints: hints for texts that are not allowed, by text; the key "" matches any other text.
-        is_java_option: True if Java's producer has the option; False if its values are spelled as
-            in librdkafka.
-    """
+    """The definition of an option, which the docstring of its field describes to users."""
 
     kind: OptionType
+    """Type of the value."""
     name: str
+    """Java's name without "kafka.", or the sink's own name."""
     java_default: Value
+    """Java's default; None if Java has no default."""
     _: KW_ONLY
     sink_default: Value = None
+    """This sink's default if it differs from Java's because the sink writes in bulk, else None."""
     batch_write: Value = None
+    """The default for batch writes if it differs, else None."""
     low: float = 0
+    """Smallest allowed number."""
     high: float | None = None
+    """Largest allowed number; None for the largest number of the kind."""
     fractional: bool = False
+    """True if the number may have decimals, like librdkafka's floats."""
     extra_value: int | None = None
+    """A single number outside low..high that is also allowed."""
     choices: tuple[str, ...] = ()
+    """The allowed texts, or the members of a `StrEnum`; empty if any text is allowed."""
     hints: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Hints for texts that are not allowed, by text; the key "" matches any other text."""
     is_java_option: bool = True
+    """True if Java's producer has the option; False if its values are spelled as in librdkafka."""
 
     @property
     def default(self) -> Value:

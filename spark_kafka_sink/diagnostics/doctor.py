@@ -51,17 +51,13 @@ class ProduceAction(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doctor:
-    """Checks all requirements of a write.
-
-    Args:
-        write: the planned write.
-        produce: the action of the last step.
-        seconds: time limit of each step.
-    """
+    """Checks all requirements of a write."""
 
     write: PlannedWrite
     produce: ProduceAction = ProduceAction.PROBE
+    """The action of the last step."""
     seconds: float = STEP_TIMEOUT_S
+    """Time limit of each step."""
 
     def examine(self) -> Iterator[Finding]:
         """Yield each finding immediately.

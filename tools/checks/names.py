@@ -1,11 +1,11 @@
 """Check names, words, and the place of constants: `python -m tools.checks.names [PATH ...]`.
 
 Prints every violation: words that have another word in this project, hints that are no sentence,
-documented arguments that do not exist, public classes or functions of the same name, attributes
-with the name of a function of their module, loggers that do not have the name of their module, and
-constants without an underscore that only one file uses. In tests and tools too: constants below a
-class or function that they do not need, variables whose name says nothing, test files that have the
-name of no module, and imports of test files.
+documented arguments that do not exist, sections of docstrings for fields, public classes or
+functions of the same name, attributes with the name of a function of their module, loggers that do
+not have the name of their module, and constants without an underscore that only one file uses. In
+tests and tools too: constants below a class or function that they do not need, variables whose name
+says nothing, test files that have the name of no module, and imports of test files.
 """
 
 import ast
@@ -74,6 +74,16 @@ def unknown_arguments(tree: ast.Module) -> Iterator[tuple[int, str]]:
             for name in ARGUMENT.findall(args):
                 if name not in declared:
                     yield node.lineno, f"the docstring of {node.name} describes `{name}`"
+
+
+def fields_above(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each class whose docstring describes fields in a section."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            has_init = any(getattr(part, "name", "") == "__init__" for part in node.body)
+            doc = ast.get_docstring(node) or ""
+            if "Attributes:\n" in doc or ("Args:\n" in doc and not has_init):
+                yield node.lineno, f"describe the fields of {node.name} below each field"
 
 
 def partial_hints(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -179,6 +189,7 @@ CHECKS = (
     ambiguous_attributes,
     unnamed_units,
     unknown_arguments,
+    fields_above,
     partial_hints,
     misnamed_loggers,
 )

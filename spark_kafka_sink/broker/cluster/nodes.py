@@ -65,19 +65,16 @@ class NodeState:
 
 
 class NodeSockets(NamedTuple):
-    """Functions for the sockets of a node.
-
-    Args:
-        close: closes the node's listening socket and all its connections.
-        open: listens again on the node's port.
-        mute: stops reading and writing on the node's connections without closing them.
-        unmute: resumes reading and writing on the node's connections.
-    """
+    """Functions for the sockets of a node."""
 
     close: Callable[[int], None]
+    """Closes the node's listening socket and all its connections."""
     open: Callable[[int], None]
+    """Listens again on the node's port."""
     mute: Callable[[int], None]
+    """Stops reading and writing on the node's connections without closing them."""
     unmute: Callable[[int], None]
+    """Resumes reading and writing on the node's connections."""
 
 
 class NodeControl(dict[int, NodeState]):

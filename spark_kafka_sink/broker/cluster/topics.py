@@ -48,21 +48,18 @@ class TopicSpec:
 
 @dataclass(slots=True, eq=False)
 class Topics:
-    """All topics, by name and by id.
-
-    Args:
-        config: the settings with which the broker was started.
-        nodes: the active nodes.
-        store: contains the topics that existed before a restart.
-        broker_layers: the broker configs that provide defaults for topic configs.
-        forget_offsets: deletes the committed offsets of all groups for a topic.
-    """
+    """All topics, by name and by id."""
 
     _config: BrokerConfig
+    """The settings with which the broker was started."""
     nodes: InitVar[list[int]]
+    """The active nodes."""
     store: TopicStore
+    """Contains the topics that existed before a restart."""
     _broker_layers: tuple[ConfigLayer, ...]
+    """The broker configs that provide defaults for topic configs."""
     _forget_offsets: Callable[[str], None]
+    """Deletes the committed offsets of all groups for a topic."""
     _by_name: dict[str, Topic] = field(default_factory=dict, init=False)
     _by_id: dict[UUID, Topic] = field(default_factory=dict, init=False)
     _placer: ReplicaPlacer = field(init=False)

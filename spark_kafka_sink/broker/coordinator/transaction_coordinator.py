@@ -57,23 +57,20 @@ _NOT_WRITTEN = 0
 
 @dataclass(slots=True, eq=False)
 class TransactionCoordinator:
-    """All transactional ids and their transactions.
-
-    Args:
-        config: contains the limits of transactions.
-        journal: stores the transactions across restarts.
-        clock: provides the wall time.
-        find_partition: returns a partition, or None if it does not exist.
-        offsets: the pending offsets, which markers for the offsets topic commit or discard.
-        purgatory: the delayed requests; notified of changes of last stable offsets.
-    """
+    """All transactional ids and their transactions."""
 
     _config: BrokerConfig
+    """Contains the limits of transactions."""
     _journal: Journal
+    """Stores the transactions across restarts."""
     _clock: Clock
+    """Provides the wall time."""
     _find_partition: Callable[[str, int], Partition | None]
+    """Returns a partition, or None if it does not exist."""
     _offsets: TransactionalOffsets
+    """The pending offsets, which markers for the offsets topic commit or discard."""
     _purgatory: DelayedOperationPurgatory
+    """The delayed requests; notified of changes of last stable offsets."""
     producer_ids: ProducerIdManager = field(init=False)
     _by_id: dict[str, TransactionMetadata] = field(default_factory=dict, init=False)
     _markers: dict[str, dict[TopicPartition, int]] = field(default_factory=dict, init=False)

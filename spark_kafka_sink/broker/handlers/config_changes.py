@@ -43,23 +43,20 @@ class AlterConfigOp(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurableResource:
-    """A resource that has configs.
-
-    Args:
-        own: the configs that are set for the resource.
-        keys: the definitions of the known configs.
-        default: returns the value of a config that is not set for the resource.
-        check: raises ResponseError if a value is invalid.
-        apply: replaces the configs that are set for the resource.
-        unknown_operation: Kafka's error code for an unknown operation on this resource.
-    """
+    """A resource that has configs."""
 
     own: Mapping[str, str]
+    """The configs that are set for the resource."""
     keys: Mapping[str, ConfigKey]
+    """The definitions of the known configs."""
     default: Callable[[str], str]
+    """Returns the value of a config that is not set for the resource."""
     check: Callable[[Mapping[str, str]], None]
+    """Raises ResponseError if a value is invalid."""
     apply: Callable[[Mapping[str, str]], None]
+    """Replaces the configs that are set for the resource."""
     unknown_operation: ErrorCode = ErrorCode.unknown_server_error
+    """Kafka's error code for an unknown operation on this resource."""
 
 
 def alter_configs(context: RequestContext) -> HandlerResult:

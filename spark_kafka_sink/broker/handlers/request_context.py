@@ -51,31 +51,24 @@ HandlerResult: TypeAlias = FieldValues | NoFields
 
 
 class RequestContext(NamedTuple):
-    """A request, and the objects that its handler can use.
-
-    Args:
-        cluster: the state of the cluster.
-        api: the request's API.
-        node: id of the node that received the request.
-        version: the request's version.
-        request: the decoded request (an object of the kio library).
-        client_id: the client id; "" if the client sent none.
-        client_host: the client's address.
-        user: the authenticated user, or ANONYMOUS if the listener does not authenticate.
-        reply: sends the response of a handler that returned DELAYED.
-        is_closed: returns True if the client has disconnected.
-    """
+    """A request, and the objects that its handler can use."""
 
     cluster: Cluster
     api: ApiKey
     node: int
+    """Id of the node that received the request."""
     version: int
     request: Any
+    """The decoded request (an object of the kio library)."""
     client_id: str
+    """The client id; "" if the client sent none."""
     client_host: str
     user: str
+    """The authenticated user, or ANONYMOUS if the listener does not authenticate."""
     reply: Callable[[FieldValues], None]
+    """Sends the response of a handler that returned DELAYED."""
     is_closed: Callable[[], bool]
+    """Returns True if the client has disconnected."""
 
     def get(self, field: str, default: Any) -> Any:
         """Return a field of the request, or `default` if the request's version lacks the field."""

@@ -86,19 +86,17 @@ class EventLoop:
 
     `stop` is thread-safe. All other methods are only for the thread that runs the loop. This thread
     also owns the cluster's state unless there is a second thread for requests.
-
-    Args:
-        cluster: the cluster's state.
-        sockets: the sockets of all nodes.
-        requests: the thread for requests that might wait for a storage; None to handle all requests
-            on the loop's thread.
-        injector: applies faults to requests before their handlers.
     """
 
     _cluster: Cluster
     _sockets: SocketServer
+    """The sockets of all nodes."""
     _requests: RequestThread | None
+    """The thread for requests that might wait for a storage; None to handle all requests on the
+    loop's thread.
+    """
     _injector: RequestInjector
+    """Applies faults to requests before their handlers."""
     _dispatcher: Dispatcher = field(init=False)
     _is_stopping: bool = field(default=False, init=False)
 

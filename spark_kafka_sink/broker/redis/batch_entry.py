@@ -24,18 +24,14 @@ _CODEC_BITS = 0x07
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchEntry:
-    """An entry of the second stream, which represents a batch.
-
-    Args:
-        header: the batch header, with offsets and leader epoch set.
-        size: uncompressed size of the batch in bytes.
-        records: the records of a control batch, because they have no entries; None for data
-            batches.
-    """
+    """An entry of the second stream, which represents a batch."""
 
     header: BatchHeader
+    """The batch header, with offsets and leader epoch set."""
     size: int
+    """Uncompressed size of the batch in bytes."""
     records: bytes | None = None
+    """The records of a control batch, because they have no entries; None for data batches."""
 
     @classmethod
     def of(cls, header: BatchHeader, section: memoryview) -> Self:

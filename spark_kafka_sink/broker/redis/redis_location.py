@@ -19,23 +19,20 @@ _ESCAPED = r"\\\g<0>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisLocation:
-    """The address of a Redis server, and the names of the broker's keys on it.
-
-    Args:
-        url: the URL for redis-py, which is never shown, because it can contain a password.
-        address: the URL without user, password and query, for messages.
-        prefix: the prefix of all keys.
-        ids: the mapping between offsets and entry ids.
-        replicas: number of Redis replicas for which acks=all waits (the command WAIT).
-        timeout_ms: timeout in milliseconds for each reply from Redis.
-    """
+    """The address of a Redis server, and the names of the broker's keys on it."""
 
     url: str = field(repr=False)
+    """The URL for redis-py, which is never shown, because it can contain a password."""
     address: str
+    """The URL without user, password and query, for messages."""
     prefix: str = _DEFAULT_PREFIX
+    """The prefix of all keys."""
     ids: EntryIds = field(default_factory=EntryIds)
+    """The mapping between offsets and entry ids."""
     replicas: int = 0
+    """Number of Redis replicas for which acks=all waits (the command WAIT)."""
     timeout_ms: int = _DEFAULT_TIMEOUT_MS
+    """Timeout in milliseconds for each reply from Redis."""
 
     @classmethod
     def parse(cls, url: str) -> RedisLocation:

@@ -75,22 +75,20 @@ def _int64_array(values: NDArray[np.int64]) -> array[int]:
 
 @dataclass(slots=True, eq=False)
 class RedisLogStorage(LogStorage):
-    """A `LogStorage` in Redis Streams, to which only this broker may write.
-
-    Args:
-        streams: the partition's streams.
-        ids: the mapping between offsets and entry ids.
-        clock: the clock from which offsets are derived.
-        config: retention limits.
-        request_replication: returns True if Redis's replicas have all records before an offset;
-            None if acks=all does not wait for the replicas.
-    """
+    """A `LogStorage` in Redis Streams, to which only this broker may write."""
 
     _streams: RedisStreams
+    """The partition's streams."""
     _ids: EntryIds
+    """The mapping between offsets and entry ids."""
     _clock: Clock
+    """The clock from which offsets are derived."""
     config: LogConfig
+    """Retention limits."""
     _request_replication: Callable[[int], bool] | None = None
+    """Returns True if Redis's replicas have all records before an offset; None if acks=all does not
+    wait for the replicas.
+    """
     _table: RedisBatchTable = field(default_factory=RedisBatchTable, init=False)
     _start: int = field(default=0, init=False)
     _has_lost: bool = field(default=False, init=False)

@@ -44,23 +44,18 @@ class LogReplication:
 
 @dataclass(slots=True, eq=False)
 class RedisReplicas:
-    """Tracks which records Redis's replicas have.
-
-    Args:
-        connection: a connection that only this object uses.
-        primary: the connection on which records are written.
-        journal: the key of the journal, in which a counter is written, because WAIT waits for
-            writes.
-        replicas: the number of replicas that must have a record.
-        on_replicated: called on this object's thread when the replicas have more records of a
-            partition.
-    """
+    """Tracks which records Redis's replicas have."""
 
     _connection: RedisConnection
+    """A connection that only this object uses."""
     _primary: RedisConnection
+    """The connection on which records are written."""
     _journal: str
+    """The key of the journal, in which a counter is written, because WAIT waits for writes."""
     _replicas: int
+    """The number of replicas that must have a record."""
     _on_replicated: Callable[[TopicPartition], None]
+    """Called on this object's thread when the replicas have more records of a partition."""
     _changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     # Guarded by `_changed`, like the contents of `LogReplication`:
     _waiting: set[LogReplication] = field(default_factory=set, init=False)

@@ -21,19 +21,15 @@ _USER = "User:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Denial:
-    """An operation that a user may not perform on a resource.
-
-    Args:
-        user: the name of a principal without its type, or "*" for all users.
-        operation: the operation, or ALL for every operation.
-        type: the resource's type.
-        name: the resource's name, "*" for all resources, or "x*" for names that start with x.
-    """
+    """An operation that a user may not perform on a resource."""
 
     user: str
+    """The name of a principal without its type, or "*" for all users."""
     operation: AclOperation
+    """The operation, or ALL for every operation."""
     type: ResourceType
     name: str
+    """The resource's name, "*" for all resources, or "x*" for names that start with x."""
 
     def covers(self, user: str, operation: AclOperation, type_: ResourceType, name: str) -> bool:
         """Return True if the rule applies."""

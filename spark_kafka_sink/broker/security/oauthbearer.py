@@ -41,15 +41,12 @@ _ACKNOWLEDGED_FAILURE = b"\x01"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BearerToken:
-    """The properties of a valid token.
-
-    Args:
-        principal: the name of the token's principal.
-        expires_at_ms: expiration time of token and session in milliseconds since 1970.
-    """
+    """The properties of a valid token."""
 
     principal: str
+    """The name of the token's principal."""
     expires_at_ms: int
+    """Expiration time of token and session in milliseconds since 1970."""
 
 
 TokenValidator: TypeAlias = Callable[[str], BearerToken]
@@ -77,19 +74,16 @@ def validate_unsecured(token: str) -> BearerToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JwksValidator:
-    """Validates tokens that an issuer signed. Requires the `oauth` extra.
-
-    Args:
-        keys: the issuer's JSON Web Key Set (RFC 7517), or a function that returns the current set.
-        issuer: required value of the claim iss, or None for any issuer.
-        audience: required value of the claim aud, or None for any audience.
-        principal_claim: the claim that contains the principal's name.
-    """
+    """Validates tokens that an issuer signed. Requires the `oauth` extra."""
 
     keys: Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+    """The issuer's JSON Web Key Set (RFC 7517), or a function that returns the current set."""
     issuer: str | None = None
+    """Required value of the claim iss, or None for any issuer."""
     audience: str | None = None
+    """Required value of the claim aud, or None for any audience."""
     principal_claim: str = "sub"
+    """The claim that contains the principal's name."""
 
     def __call__(self, token: str) -> BearerToken:
         """See `TokenValidator`.

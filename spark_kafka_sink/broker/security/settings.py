@@ -31,44 +31,40 @@ class ClientAuth(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """Files of a server certificate, which replaces the certificate that the broker creates.
-
-    Args:
-        certificate: PEM file of the certificate, followed by intermediate certificates.
-        key: PEM file of the private key.
-        key_password: password of an encrypted key, as plain text, `env:NAME` or `file:PATH`.
-        ca: PEM file of the authority that signed the certificate, which clients must trust.
-        client_ca: PEM file of the authorities that sign clients' certificates; default: `ca`.
-    """
+    """Files of a server certificate, which replaces the certificate that the broker creates."""
 
     certificate: str
+    """PEM file of the certificate, followed by intermediate certificates."""
     key: str
+    """PEM file of the private key."""
     ca: str
+    """PEM file of the authority that signed the certificate, which clients must trust."""
     key_password: str | None = field(default=None, repr=False)
+    """Password of an encrypted key, as plain text, `env:NAME` or `file:PATH`."""
     client_ca: str | None = None
+    """PEM file of the authorities that sign clients' certificates; default: `ca`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings(PlainSettings):
-    """The security settings of a broker that are not plain.
-
-    Args:
-        tls: True if clients must use TLS; a certificate authority and a certificate are generated,
-            unless files are given.
-        sasl: passwords by user name; if set, clients must authenticate. A password can be specified
-            as ``env:NAME`` or ``file:PATH``.
-        sasl_mechanisms: the enabled mechanisms. None enables PLAIN and SCRAM if `sasl` is set.
-            OAUTHBEARER does not require `sasl`.
-        oauthbearer_validator: validates a token and returns its user. The default accepts unsigned
-            tokens.
-        denials: rules that deny operations to users, in the format of `kafkaprod broker --deny`.
-    """
+    """The security settings of a broker that are not plain."""
 
     tls: bool | TlsFiles = False
+    """True if clients must use TLS; a certificate authority and a certificate are generated, unless
+    files are given.
+    """
     sasl: Mapping[str, str] | None = field(default=None, repr=False)
+    """Passwords by user name; if set, clients must authenticate. A password can be specified as
+    ``env:NAME`` or ``file:PATH``.
+    """
     sasl_mechanisms: Sequence[str] | None = None
+    """The enabled mechanisms. None enables PLAIN and SCRAM if `sasl` is set. OAUTHBEARER does not
+    require `sasl`.
+    """
     oauthbearer_validator: TokenValidator = validate_unsecured
+    """Validates a token and returns its user. The default accepts unsigned tokens."""
     denials: Sequence[str] = ()
+    """Rules that deny operations to users, in the format of `kafkaprod broker --deny`."""
 
     def check_security(self) -> None:
         """Check the settings.

@@ -29,28 +29,25 @@ _MIN_SEGMENT_BYTES = 1 << 20
 
 @dataclass(slots=True, eq=False)
 class SegmentedStorage(LogStorage):
-    """A `LogStorage` that consists of segments. The last segment is the active segment.
-
-    Args:
-        config: limits of segments and of retention.
-        new_segment: creates an empty segment with the given base offset.
-        segments: the existing segments, in order.
-        bounded: True to enforce retention.bytes also in `drop_surplus`, not only in `expire`.
-        sync_journal: called before each flush. Without the journal, a flushed log cannot be used:
-            its topic, the producer ids and the transactions in it are in the journal.
-        recovery_point: all records before this offset have been flushed.
-        store_recovery_point: called when the recovery point changes.
-    """
+    """A `LogStorage` that consists of segments."""
 
     config: LogConfig = DEFAULT_LOG_CONFIG
+    """Limits of segments and of retention."""
     new_segment: Callable[[int], LogSegment] = LogSegment
+    """Creates an empty segment with the given base offset."""
     segments: list[LogSegment] = field(default_factory=list)
     """The segments, oldest first. The last segment is the active segment."""
     _: KW_ONLY
     bounded: bool = False
+    """True to enforce retention.bytes also in `drop_surplus`, not only in `expire`."""
     sync_journal: Callable[[], None] = lambda: None
+    """Called before each flush. Without the journal, a flushed log cannot be used: its topic, the
+    producer ids and the transactions in it are in the journal.
+    """
     recovery_point: int = 0
+    """All records before this offset have been flushed."""
     store_recovery_point: Callable[[int], None] = lambda _: None
+    """Called when the recovery point changes."""
     _unflushed: int = field(default=0, init=False)
     _flush_error: OSError | None = field(default=None, init=False)
     """The error of a failed flush. The system may have dropped data that it could not write, and a

@@ -31,17 +31,14 @@ _SCHEME = re.compile(r"(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class SecurityValues:
-    """The options that are set, by the table's names. Other options have the table's defaults.
-
-    Args:
-        values: the values; passwords are `Secret` objects.
-        shown: names as the user wrote them, if they differ from the table; used in errors.
-        prefix: prefix of the names in `values`; used in errors.
-    """
+    """The options that are set, by the table's names. Other options have the table's defaults."""
 
     values: Mapping[str, Setting]
+    """The values; passwords are `Secret` objects."""
     shown: Mapping[str, str] = field(default_factory=dict)
+    """Names as the user wrote them, if they differ from the table; used in errors."""
     prefix: str = PREFIX
+    """Prefix of the names in `values`; used in errors."""
 
     @classmethod
     def parse(cls, options: NamedOptions, names: Iterable[str] | None = None) -> SecurityValues:

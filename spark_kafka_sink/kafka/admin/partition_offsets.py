@@ -23,17 +23,13 @@ _UNKNOWN_EPOCH = -1
 
 @dataclass(frozen=True, eq=False)
 class ListOffsetsHandler(LeaderHandler[int]):
-    """Returns the first offset of a partition, or the offset at which readers must stop.
-
-    Args:
-        client: the client whose metadata is used.
-        timestamp: `EARLIEST` for the first offset, or `LATEST` for the high watermark (with
-            `READ_COMMITTED`, the last stable offset).
-        isolation: the isolation level.
-    """
+    """Returns the first offset of a partition, or the offset at which readers must stop."""
 
     client: BlockingClient
     timestamp: int
+    """`EARLIEST` for the first offset, or `LATEST` for the high watermark (with `READ_COMMITTED`,
+    the last stable offset).
+    """
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     api = ApiKey.LIST_OFFSETS
 

@@ -61,20 +61,16 @@ class ProduceHandler(LeaderHandler[int]):
 
     In a transaction, retries are safe: the leader detects duplicates by producer id, epoch and
     sequence numbers.
-
-    Args:
-        client: the client whose metadata is used.
-        batch: the record batch.
-        producer: the producer, for a batch in a transaction, or None.
-        acks: the acks value of the request; -1 for all.
-        unknown_topic_retry_s: seconds for which an unknown topic is looked up again.
     """
 
     client: BlockingClient
     batch: Sequence[Buffer]
     producer: TransactionalProducer | None = None
+    """The producer, for a batch in a transaction, or None."""
     acks: int = _ACKS_ALL
+    """The acks value of the request; -1 for all."""
     unknown_topic_retry_s: float = NEW_TOPIC_RETRY_S
+    """Seconds for which an unknown topic is looked up again."""
     api = ApiKey.PRODUCE
     retriable_codes = LeaderHandler.retriable_codes | error_codes.COORDINATOR_ERRORS
 

@@ -29,19 +29,16 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True, eq=False)
 class SessionOutcome:
-    """Records whether a session has failed, and what it has written.
-
-    Args:
-        state: receives the error that ends the session, and wakes the writer.
-        written: receives the topics with acknowledged records.
-        transaction_manager: the session's transaction; None if the session has none.
-        statuses: returns the delivery statuses of the failed records.
-    """
+    """Records whether a session has failed, and what it has written."""
 
     state: SessionState
+    """Receives the error that ends the session, and wakes the writer."""
     written: WrittenTopics
+    """Receives the topics with acknowledged records."""
     transaction_manager: TransactionManager | None
+    """The session's transaction; None if the session has none."""
     statuses: Callable[[], tuple[PartitionStatus, ...]]
+    """Returns the delivery statuses of the failed records."""
     _failure: KafkaProdError | None = field(default=None, init=False)
     """The first permanent failure; `add_statuses` adds the delivery statuses."""
 

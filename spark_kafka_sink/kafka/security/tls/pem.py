@@ -32,16 +32,12 @@ _LINE = 64
 
 @dataclass(frozen=True, slots=True)
 class PemBlock:
-    """One PEM block, from BEGIN to END.
-
-    Args:
-        label: type of the block, such as CERTIFICATE or ENCRYPTED PRIVATE KEY.
-        headers: headers of RFC 1421, such as `Proc-Type: 4,ENCRYPTED`; empty for newer formats.
-        data: the decoded bytes.
-    """
+    """One PEM block, from BEGIN to END."""
 
     label: str
+    """Type of the block, such as CERTIFICATE or ENCRYPTED PRIVATE KEY."""
     headers: str
+    """Headers of RFC 1421, such as `Proc-Type: 4,ENCRYPTED`; empty for newer formats."""
     data: bytes = field(repr=False)
 
     @property

@@ -99,17 +99,14 @@ def _unreadable_hint(location: str, error: OSError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A client's certificate chain and private key.
-
-    Args:
-        chain: certificates as DER, starting with the client's own certificate.
-        key: private key of the first certificate.
-        option: the option that contains chain and key; shown in errors.
-    """
+    """A client's certificate chain and private key."""
 
     chain: tuple[bytes, ...] = field(repr=False)
+    """Certificates as DER, starting with the client's own certificate."""
     key: PrivateKeyTypes = field(repr=False)
+    """Private key of the first certificate."""
     option: str
+    """The option that contains chain and key; shown in errors."""
 
     def chain_text(self) -> bytes:
         """Return the chain as PEM."""

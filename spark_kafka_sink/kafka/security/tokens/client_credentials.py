@@ -40,17 +40,14 @@ def next_wait_ms(
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentialsSource:
-    """See `TokenSource`.
-
-    Args:
-        login: URL and credentials.
-        clock: clock for expiry times and retries.
-        sleep: waits for the given number of seconds.
-    """
+    """See `TokenSource`."""
 
     login: ClientCredentialsLogin
+    """URL and credentials."""
     clock: Clock = field(default_factory=SystemClock, compare=False)
+    """Clock for expiry times and retries."""
     sleep: Callable[[float], None] = field(default=time.sleep, compare=False)
+    """Waits for the given number of seconds."""
 
     @property
     def cache_key(self) -> tuple[ClientCredentialsLogin, CredentialsFingerprint]:
