@@ -191,10 +191,7 @@ _ALL_KEYS = {**TOPIC_KEYS, **INTERNAL_KEYS}
 class LogConfig:
     """The parsed configs of a topic's logs, in bytes and milliseconds (Kafka's LogConfig).
 
-    `codec` is None if producers choose the codec; `codec_level` is None for the codec's default. If
-    `is_compacted`, every record must have a key. If `stamps_records`, the broker replaces the
-    timestamps with its own time. A retention of -1 means no limit. If `deletes` is False
-    (cleanup.policy=compact), records are not deleted.
+    A retention of -1 means no limit.
     """
 
     max_bytes: int
@@ -210,10 +207,15 @@ class LogConfig:
     after_max_ms: int
     min_in_sync: int
     codec: Codec | None
+    """None if producers choose the codec."""
     codec_level: int | None
+    """None for the codec's default."""
     deletes: bool
+    """False for cleanup.policy=compact: records are not deleted."""
     is_compacted: bool
+    """True if every record must have a key."""
     stamps_records: bool
+    """True if the broker replaces the timestamps with its own time."""
 
     @classmethod
     def of(cls, config: TopicConfig) -> LogConfig:

@@ -14,20 +14,19 @@ FIELDS = {"topic": "topic", "partition": "partition", "broker": "broker", "kafka
 
 
 class ErrorFields(TypedDict, total=False):
-    """Optional context of an error, which is part of its text.
-
-    `topic` and `partition` locate the error. `broker` is "host:port" or a node id. `kafka_error`
-    is the name of Kafka's error, such as NOT_LEADER_OR_FOLLOWER. `hint` is what the user should do
-    next. `statuses` are the outcomes of the records, one for each partition and each outcome other
-    than "persisted".
-    """
+    """Optional context of an error, which is part of its text."""
 
     topic: str | None
     partition: int | None
     broker: str | None
+    """"host:port" or a node id."""
     kafka_error: str | None
+    """The name of Kafka's error, such as NOT_LEADER_OR_FOLLOWER."""
     hint: str | None
+    """What the user should do next."""
     statuses: tuple[PartitionStatus, ...]
+    """The outcomes of the records, one for each partition and each outcome other than "persisted".
+    """
 
 
 class KafkaProdError(Exception):

@@ -51,32 +51,30 @@ class RowNumbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """A chunk of n rows for the producer.
-
-    `topic_indexes` contains the index of each row's topic in `topics` (None: all are topics[0]).
-    `partition` is int32, null for rows that the partitioner assigns (None: all rows).
-    `first_row` is the first row's number in error messages, counted from 0 within the task. If
-    the row numbers are not consecutive, `row_numbers` contains all of them, shape (n,).
-    `spark_partition` is the task's partition number, None outside a task. `serialize_s` is the
-    time that it took to serialize the columns, in seconds; each part of the rows has its share.
-    `errors` are the `RowError`s that were found when the rows were read, int8 of shape (n,)
-    (None: no errors). `problems` are the messages of the rows that could not be serialized
-    (None: all rows were serialized). `header_lists` (the headers before encoding) and
-    `topic_names` (the text of the topic column) are needed for dead letters.
-    """
+    """A chunk of n rows for the producer."""
 
     columns: Columns
     topics: tuple[str, ...]
     topic_indexes: NDArray[np.int32] | None = None
+    """Index of each row's topic in `topics`; None: all are topics[0]."""
     partition: pa.Int32Array | None = None
+    """Null for rows that the partitioner assigns; None: all rows."""
     first_row: int = 0
+    """The first row's number in error messages, counted from 0 within the task."""
     row_numbers: NDArray[np.int64] | None = None
+    """The numbers of the rows, shape (n,), if they are not consecutive."""
     spark_partition: int | None = None
+    """The task's partition number; None outside a task."""
     errors: NDArray[np.int8] | None = None
+    """The `RowError`s that were found when the rows were read, shape (n,); None: no errors."""
     header_lists: pa.ListArray[Any] | None = None
+    """The headers before encoding, for dead letters."""
     topic_names: pa.BinaryArray | None = None
+    """The text of the topic column, for dead letters."""
     problems: pa.StringArray | None = None
+    """The messages of the rows that could not be serialized; None: all rows were serialized."""
     serialize_s: float = 0.0
+    """Seconds that it took to serialize the columns; each part of the rows has its share."""
 
     def __len__(self) -> int:
         return len(self.columns)

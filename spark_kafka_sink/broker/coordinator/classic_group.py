@@ -47,11 +47,7 @@ def subscribed_topics(metadata: bytes) -> list[str] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """The contents of a JoinGroup request, with timeouts in seconds.
-
-    `needs_known_id` and `may_skip_assignment` depend on the version of the request (KIP-394,
-    KIP-814).
-    """
+    """The contents of a JoinGroup request, with timeouts in seconds."""
 
     member_id: str
     instance_id: str | None
@@ -62,23 +58,24 @@ class JoinRequest:
     protocol_type: str
     protocols: dict[str, bytes]
     needs_known_id: bool
+    """True for versions of the request in which new clients need a member id (KIP-394)."""
     may_skip_assignment: bool = False
+    """True for versions in which the leader can be told to skip the assignment (KIP-814)."""
 
 
 @dataclass(slots=True, kw_only=True)
 class GroupMember:
-    """A group member.
-
-    `join` and `sync` send the responses to its waiting requests. `expires` is the monotonic time in
-    seconds at which its session expires.
-    """
+    """A group member."""
 
     id: str
     joined: JoinRequest
     expires: float
+    """Monotonic time in seconds at which the session expires."""
     assignment: bytes = b""
     join: Reply | None = field(default=None, repr=False)
+    """Sends the response to the member's waiting JoinGroup request."""
     sync: Reply | None = field(default=None, repr=False)
+    """Sends the response to the member's waiting SyncGroup request."""
 
     @property
     def is_waiting(self) -> bool:
@@ -113,12 +110,7 @@ class ClassicGroupState(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class ClassicGroup:
-    """A consumer group. `members` contains members by id, in the order in which they joined.
-
-    `pending` contains the expiration times of assigned member ids that have not joined yet
-    (KIP-394). `unsynced` contains the members that have not sent SyncGroup in this generation.
-    Times are in monotonic seconds.
-    """
+    """A consumer group. Times are in monotonic seconds."""
 
     id: str
     state: ClassicGroupState = ClassicGroupState.EMPTY
@@ -127,8 +119,11 @@ class ClassicGroup:
     protocol: str = ""
     leader: str = ""
     members: dict[str, GroupMember] = field(default_factory=dict)
+    """Members by id, in the order in which they joined."""
     pending: dict[str, float] = field(default_factory=dict)
+    """Expiration times of assigned member ids that have not joined yet (KIP-394)."""
     unsynced: set[str] = field(default_factory=set)
+    """Members that have not sent SyncGroup in this generation."""
     rebalance_deadline: float = 0.0
     sync_deadline: float = 0.0
     offsets: GroupOffsets = field(default_factory=lambda: GroupOffsets(Journal(), ""))

@@ -58,22 +58,20 @@ class ProducerIdAndEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionMetadata:
-    """The state of a transactional id. Times are in milliseconds since 1970.
-
-    `has_aborted` is True if EndTxn of transactions V1 has aborted a transaction of the epoch.
-    `last_epoch` is the producer's epoch before the last increment that the producer requested. If
-    all epochs are used, `next_producer_id` replaces the producer id when the transaction ends.
-    `previous_producer_id` is the producer id before the last replacement.
-    """
+    """The state of a transactional id. Times are in milliseconds since 1970."""
 
     id: str
     producer_id: int
     timeout_ms: int
     epoch: int = NO_PRODUCER_EPOCH
     last_epoch: int = NO_PRODUCER_EPOCH
+    """The producer's epoch before the last increment that the producer requested."""
     has_aborted: bool = False
+    """True if EndTxn of transactions V1 has aborted a transaction of the epoch."""
     previous_producer_id: int = NO_PRODUCER_ID
+    """The producer id before the last replacement."""
     next_producer_id: int = NO_PRODUCER_ID
+    """Replaces the producer id when the transaction ends, if all epochs are used."""
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = _NO_TIME

@@ -42,27 +42,26 @@ class AppendResult(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Partition:
-    """A partition, whose data is stored only once. `replicas` and `in_sync` are node ids.
-
-    During a reassignment, `adding` and `removing` are the node ids of the replicas that are added
-    and removed. `leader` is -1 while no in-sync replica is active. `replica_states` tracks the
-    followers. `needs_truncation` is True after a failed truncation, which is repeated for the next
-    leader.
-    """
+    """A partition, whose data is stored only once. Replicas are node ids."""
 
     topic: str
     index: int
     leader: int
+    """-1 while no in-sync replica is active."""
     replicas: list[int]
     in_sync: list[int]
     adding: list[int] = field(default_factory=list)
+    """The replicas that an ongoing reassignment adds."""
     removing: list[int] = field(default_factory=list)
+    """The replicas that it removes."""
     leader_epoch: int = 0
     needs_truncation: bool = False
+    """True after a failed truncation, which is repeated for the next leader."""
     log: UnifiedLog = field(default_factory=UnifiedLog)
     producers: ProducerStateManager = field(default_factory=ProducerStateManager)
     transactions: LogTransactions = field(default_factory=LogTransactions)
     replica_states: ReplicaStates = field(default_factory=ReplicaStates)
+    """The positions of the followers."""
 
     @property
     def topic_partition(self) -> TopicPartition:

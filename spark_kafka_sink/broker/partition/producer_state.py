@@ -40,21 +40,21 @@ Verdict: TypeAlias = BatchMetadata | ErrorCode
 
 @dataclass(slots=True)
 class ProducerStateEntry:
-    """The state of a producer id: its newest epoch and the last batches of this epoch.
-
-    `batches` is empty after a marker that started the epoch. `last_timestamp` is in milliseconds.
-    `last_offset` is the base offset of the last batch or marker.
-    `coordinator_epoch` is the coordinator epoch of the last marker, or -1 before the first marker.
-    `is_partial` is True if the epoch is known only from a marker, and its batches might have been
-    deleted: the next batch can have any sequence.
-    """
+    """The state of a producer id: its newest epoch and the last batches of this epoch."""
 
     epoch: int
     batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=_MAX_CACHED_BATCHES))
+    """Empty after a marker that started the epoch."""
     last_timestamp: int = -1
+    """Milliseconds since 1970."""
     last_offset: int = -1
+    """Base offset of the last batch or marker."""
     coordinator_epoch: int = -1
+    """Coordinator epoch of the last marker, or -1 before the first marker."""
     is_partial: bool = False
+    """True if the epoch is known only from a marker, and its batches might have been deleted: the
+    next batch can have any sequence.
+    """
 
     @property
     def last_sequence(self) -> int:

@@ -56,36 +56,35 @@ POOL: ClientPool[BlockingClient, None] = ClientPool()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOutcome:
-    """The outcome of a request: the response, or the reason for a failure.
-
-    `is_written` is True if the broker might have processed the request. For `is_oldest` and
-    `loss`, see `Completion`. `version` is the API version. `transaction_version` is the transaction
-    protocol that the broker supports. Both versions are valid only with a response.
-    """
+    """The outcome of a request: the response, or the reason for a failure."""
 
     node: Node
     version: int = -1
+    """The API version; valid only with a response."""
     transaction_version: TransactionVersion = TransactionVersion.V1
+    """The transaction protocol that the broker supports; valid only with a response."""
     response: Any = None
     failure: str | None = None
     is_written: bool = True
+    """True if the broker might have processed the request."""
     is_oldest: bool = True
+    """See `Completion`."""
     loss: Loss | None = None
+    """See `Completion`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class QueuedRequest:
-    """A request to `node`; `body` encodes it in the negotiated version.
-
-    `max_version` is the maximum version. `done` is called once, on the thread that calls
-    `BlockingClient.run_once`.
-    """
+    """A request to `node`."""
 
     node: Node
     api: ApiKey
     body: Callable[[int], list[Buffer]]
+    """Encodes the request in the negotiated version."""
     done: Callable[[RequestOutcome], None]
+    """Called once, on the thread that calls `BlockingClient.run_once`."""
     max_version: int | None = None
+    """The maximum version."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

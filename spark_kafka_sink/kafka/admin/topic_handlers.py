@@ -38,28 +38,27 @@ default.replication.factor; with older versions, 1 is used instead.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionDescription:
-    """A partition. `leader` is a broker id, or -1; `replicas` and `in_sync` are broker ids."""
+    """A partition. Its leader and replicas are broker ids."""
 
     index: int
     leader: int
+    """-1 if there is none."""
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """An existing topic.
-
-    `operations` and `cluster_operations` are bit fields of AclOperation codes. A field is None if
-    the broker does not return it: brokers before Kafka 2.3 return neither field, and brokers since
-    2.8 do not return `cluster_operations`. `topic_id` is None before Kafka 2.8.
-    """
+    """An existing topic."""
 
     name: str
     partitions: tuple[PartitionDescription, ...]
     topic_id: uuid.UUID | None = None
+    """None before Kafka 2.8."""
     operations: int | None = None
+    """Bit field of AclOperation codes; None before Kafka 2.3."""
     cluster_operations: int | None = None
+    """Bit field of AclOperation codes; None before Kafka 2.3 and since 2.8."""
 
 
 class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A request ready to be sent, with its body as buffers.
-
-    `context` is an object that the sender provides; it is returned with the completion.
-    `expects_response` is False only for acks=0. `reader` parses the frame of the response. If it is
-    None, `codec` parses the frame into kio's message class.
-    """
+    """A request ready to be sent, with its body as buffers."""
 
     api: ApiKey
     version: int
     body: list[Buffer] = field(repr=False)
     context: Any = None
+    """An object of the sender, which is returned with the completion."""
     reader: Callable[[memoryview], Any] | None = field(default=None, repr=False)
+    """Parses the frame of the response. If it is None, `codec` parses the frame into kio's message
+    class.
+    """
     expects_response: bool = True
+    """False only for acks=0."""
 
     @classmethod
     def of(cls, api: ApiKey, version: int, values: FieldValues, context: Any = None) -> Self:
@@ -44,17 +44,15 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class InFlightRequest:
-    """A request in flight. Times are in seconds of the monotonic clock.
-
-    `ends_at` is the offset of the request's end in the connection's byte stream. `written_at` is 0
-    until the socket has accepted the whole request.
-    """
+    """A request in flight. Times are in seconds of the monotonic clock."""
 
     correlation_id: int
     request: Request
     sent_at: float
     ends_at: int = 0
+    """Offset of the request's end in the connection's byte stream."""
     written_at: float = 0.0
+    """0 until the socket has accepted the whole request."""
 
 
 class Loss(Enum):
@@ -66,13 +64,7 @@ class Loss(Enum):
 
 
 class Completion(NamedTuple):
-    """A completed request: `response` is set, or `failure` is the reason why there is none.
-
-    `loss` is the kind of this reason. Both `response` and `failure` are None for a written request
-    that expects no response. `latency` is the time from sending to response in seconds.
-    `is_written` is True if the socket has accepted the whole request. `is_oldest` is True unless
-    the connection failed while an older request was in flight: brokers process the requests of a
-    connection in order.
+    """A completed request.
 
     A request that was not completely written has no effect: a broker processes a frame only after
     it has received the whole frame (``NetworkReceive.complete``), and drops a frame that a
@@ -82,11 +74,19 @@ class Completion(NamedTuple):
     node: Node
     flight: InFlightRequest
     latency: float
+    """Seconds from sending to the response."""
     response: Any | None = None
+    """None after a failure, and for a written request that expects no response."""
     failure: str | None = None
+    """Why there is no response; None if there is one, or if none is expected."""
     is_written: bool = True
+    """True if the socket has accepted the whole request."""
     is_oldest: bool = True
+    """True unless the connection failed while an older request was in flight: brokers process the
+    requests of a connection in order.
+    """
     loss: Loss | None = None
+    """The kind of the failure."""
 
     @property
     def request(self) -> Request:

@@ -231,31 +231,28 @@ def _length(count: int, *, flexible: bool) -> bytes:
 
 
 class PartitionResponse(NamedTuple):
-    """A Produce response for one partition; `leader` is -1 if the response contains no leader.
-
-    `append_time` is LogAppendTime in milliseconds, or None if the topic uses CreateTime.
-    `record_errors` contains pairs of a record's index in the batch and a message.
-    """
+    """A Produce response for one partition."""
 
     code: int
     base_offset: int = -1
     append_time: int | None = None
+    """LogAppendTime in milliseconds; None if the topic uses CreateTime."""
     message: str | None = None
     leader: int = -1
+    """-1 if the response contains no leader."""
     leader_epoch: int = -1
     record_errors: tuple[tuple[int, str | None], ...] = ()
+    """Pairs of a record's index in the batch and a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceResponse:
-    """The responses by topic and partition number.
-
-    `nodes` contains the endpoints in the response (KIP-951): id, host and port.
-    """
+    """The responses by topic and partition number."""
 
     partitions: dict[tuple[TopicKey, int], PartitionResponse]
     throttle_ms: int = 0
     nodes: tuple[tuple[int, str, int], ...] = field(default=())
+    """The endpoints in the response (KIP-951): id, host and port."""
 
 
 @cache

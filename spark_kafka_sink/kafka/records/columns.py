@@ -14,17 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """A chunk of n records, in columns of length n.
-
-    `value` and `key` are binary and can contain nulls; if `key` is None, every key is null.
-    `headers` contains the encoded header section of each row; None if no row has headers.
-    `timestamps` contains milliseconds as int64; None for the time of arrival.
-    """
+    """A chunk of n records, in columns of length n."""
 
     value: pa.BinaryArray
+    """Can contain nulls."""
     key: pa.BinaryArray | None = None
+    """Can contain nulls; None if every key is null."""
     headers: pa.BinaryArray | None = None
+    """The encoded header section of each row; None if no row has headers."""
     timestamps: NDArray[np.int64] | None = None
+    """Milliseconds since 1970; None for the time of arrival."""
 
     def __len__(self) -> int:
         return len(self.value)

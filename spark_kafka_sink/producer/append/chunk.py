@@ -30,15 +30,15 @@ class BlockedTargets:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk of n valid rows; `topics` match `rows.topics` by position.
-
-    `sizes` are the upper bounds of the encoded records in bytes, shape (n,); `size` is their sum.
-    """
+    """A chunk of n valid rows."""
 
     rows: Rows
     topics: tuple[ClusterTopic, ...]
+    """Match `rows.topics` by position."""
     sizes: NDArray[np.int64]
+    """Upper bounds of the encoded records in bytes, shape (n,)."""
     size: int = field(init=False)
+    """The sum of `sizes`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", int(self.sizes.sum()))

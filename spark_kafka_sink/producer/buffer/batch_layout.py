@@ -43,15 +43,14 @@ MAX_BATCH_RECORDS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Maximum size of a batch in bytes, including the header, and maximum number of records.
-
-    A larger record gets its own batch. `size_of_target` is None, or returns the maximum size of a
-    target's batches in bytes, which is at most `size`.
-    """
+    """The limits of a batch. A larger record gets its own batch."""
 
     size: int
+    """Maximum size in bytes, including the header."""
     records: int = MAX_BATCH_RECORDS
+    """Maximum number of records."""
     size_of_target: Callable[[int], int] | None = None
+    """Returns the maximum size of a target's batches in bytes, which is at most `size`; or None."""
 
 
 def ranges_within(
@@ -85,17 +84,15 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchLayout:
-    """The layout of n rows in batches.
-
-    `order` contains the row numbers in the order of the segments (None: the original order).
-    `offset_deltas` (n,) and `timestamp_deltas` (n,) are in the original order of the rows;
-    `timestamp_deltas` is None if every record has its batch's base timestamp.
-    """
+    """The layout of n rows in batches."""
 
     order: Order
+    """The row numbers in the order of the segments; None: the original order."""
     segments: list[Segment]
     offset_deltas: NDArray[np.int32]
+    """Shape (n,), in the original order of the rows."""
     timestamp_deltas: NDArray[np.int64] | None
+    """Shape (n,), in the original order; None if every record has its batch's base timestamp."""
 
 
 def lay_out(

@@ -56,21 +56,20 @@ _MAX_LISTED_NAMES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnRoles:
-    """The index of each column in the DataFrame; None if it is absent or not used.
-
-    `value` and `key` are written unchanged, unless columns are encoded.
-    `fixed_topic` is the `topic` option, which overrides the column. If `is_tolerant` is True
-    (errors.tolerance=all), a bad row is marked and does not fail the task.
-    """
+    """The index of each column in the DataFrame; None if it is absent or not used."""
 
     value: int | None
+    """Written unchanged, unless columns are encoded."""
     key: int | None
+    """Written unchanged, unless columns are encoded."""
     topic: int | None
     partition: int | None
     headers: int | None
     timestamp: int | None
     fixed_topic: str | None
+    """The `topic` option, which overrides the column."""
     is_tolerant: bool = False
+    """True if a bad row is marked and does not fail the task (errors.tolerance=all)."""
     value_spec: EncoderSpec | None = None
     key_spec: EncoderSpec | None = None
 

@@ -60,35 +60,33 @@ class FailureKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a connection ended.
-
-    `error` is the error to raise if retrying is pointless. `state` is the state that the connection
-    had reached. `is_unanswered` is True if there was no response, for example due to a firewall.
-    In that case, a client on a different host might succeed.
-    """
+    """Why a connection ended."""
 
     reason: str
     kind: FailureKind = FailureKind.TEMPORARY
     error: errors.KafkaProdError | None = None
+    """The error to raise if retrying is pointless."""
     state: ChannelState = ChannelState.DISCONNECTED
+    """The state that the connection had reached."""
     is_unanswered: bool = False
+    """True if there was no response, for example due to a firewall. In that case, a client on a
+    different host might succeed.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """The progress of a connection that has ended.
-
-    `has_responded` is True if the broker had responded to a request after the handshake.
-    `is_waiting` is True if requests were in flight. `is_accepted` is True if any broker had
-    accepted the client.
-    """
+    """The progress of a connection that has ended."""
 
     broker: str
     security: SecurityConfig
     state: ChannelState
     has_responded: bool = False
+    """True if the broker had responded to a request after the handshake."""
     is_waiting: bool = False
+    """True if requests were in flight."""
     is_accepted: bool = False
+    """True if any broker had accepted the client."""
 
 
 def diagnose(error: Exception, circumstances: Circumstances) -> Diagnosis:
