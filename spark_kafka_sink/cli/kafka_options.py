@@ -26,7 +26,7 @@ from spark_kafka_sink.config.option_names import (
 from spark_kafka_sink.config.profiles import parse_properties
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
-from spark_kafka_sink.diagnostics.broker_queries import connect
+from spark_kafka_sink.diagnostics.broker_checks import connect
 from spark_kafka_sink.diagnostics.doctor import STEP_TIMEOUT_S
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 

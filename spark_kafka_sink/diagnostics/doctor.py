@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, SchemaRegistryError
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.diagnostics import broker_queries, connection_checks
+from spark_kafka_sink.diagnostics import broker_checks, connection_checks
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.produce_check import produce_record, send_probe
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema, message_name
@@ -117,7 +117,7 @@ class Doctor:
 
     def _examine_cluster(self) -> Iterator[Finding]:
         with BlockingClient(self._producer) as client:
-            failure = broker_queries.connect(client, self.seconds)
+            failure = broker_checks.connect(client, self.seconds)
             if failure is not None:
                 yield failure
                 return
@@ -128,7 +128,7 @@ class Doctor:
             yield brokers
             if brokers.severity is Severity.ERROR:
                 return
-            of_ids = broker_queries.check_transactional_ids(client, self.write.config, self.seconds)
+            of_ids = broker_checks.check_transactional_ids(client, self.write.config, self.seconds)
             yield from of_ids
             if all(finding.severity is not Severity.ERROR for finding in of_ids):
                 yield from self._examine_topics(client)
@@ -162,7 +162,7 @@ class Doctor:
         topic = self.write.config.topic
         if topic is None:
             yield Finding.note(CheckStep.TOPIC, "no topic is given: add --topic to check a topic")
-        findings = broker_queries.check_topics(client, self.write, self.seconds)
+        findings = broker_checks.check_topics(client, self.write, self.seconds)
         yield from findings
         if topic is None or any(finding.severity is Severity.ERROR for finding in findings):
             return

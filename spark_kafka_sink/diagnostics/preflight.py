@@ -20,7 +20,7 @@ from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.config.enums import PreflightMode
-from spark_kafka_sink.diagnostics import broker_queries
+from spark_kafka_sink.diagnostics import broker_checks
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
@@ -91,7 +91,7 @@ def examine(write: PlannedWrite) -> list[Finding]:
         seconds = min(_TIMEOUT_S, config.producer.max_block_ms / 1000)
         start = client.now()
         with quiet_log("spark_kafka_sink.kafka.client"):
-            failure = broker_queries.connect(
+            failure = broker_checks.connect(
                 client, seconds, seconds if mode is PreflightMode.FAIL else _REFUSED_TIMEOUT_S
             )
         if failure is not None and (
@@ -100,11 +100,11 @@ def examine(write: PlannedWrite) -> list[Finding]:
             return [_with_preflight_hint(failure)]
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
         _create_missing_topics(client, config)
-        findings = broker_queries.check_topics(client, write, left)
+        findings = broker_checks.check_topics(client, write, left)
         if not config.exactly_once.is_enabled:
             return findings
         left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
-        return findings + broker_queries.check_transactional_ids(client, config, left)
+        return findings + broker_checks.check_transactional_ids(client, config, left)
 
 
 def _create_missing_topics(client: BlockingClient, config: SinkConfig) -> None:

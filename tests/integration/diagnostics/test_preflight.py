@@ -7,7 +7,7 @@ import pytest
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import connect
+from spark_kafka_sink.diagnostics.broker_checks import connect
 from spark_kafka_sink.diagnostics.doctor import Doctor
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.planned_write import PlannedWrite

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 
 from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.diagnostics.broker_queries import check_transactional_ids
+from spark_kafka_sink.diagnostics.broker_checks import check_transactional_ids
 from spark_kafka_sink.diagnostics.finding import Severity
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin

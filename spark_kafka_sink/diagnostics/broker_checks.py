@@ -1,4 +1,4 @@
-"""Query brokers for the data of the checks, with a deadline for each query."""
+"""Check the connection, topics and transactional ids of a write, with a deadline for each query."""
 
 from __future__ import annotations
 
