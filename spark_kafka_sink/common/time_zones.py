@@ -80,6 +80,13 @@ _DATABASE = Path("/usr/share/zoneinfo")
 _IN_DATABASE = "zoneinfo/"
 _NOT_COMPARED = frozenset({"posix", "right", "posixrules", "localtime", "ROC"})
 """Entries of the database that a JVM does not compare with a copy in /etc/localtime."""
+_REGION = re.compile(
+    r"(Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Brazil|Canada|Chile|Etc|Europe"
+    r"|Indian|Mexico|Pacific|US)/[A-Z].*"
+)
+"""Names that a JVM knows, with or without a database on this host. Some systems have the old ones,
+such as US/Eastern, in a package of their own.
+"""
 _CUSTOM = re.compile(r"GMT[+-](?:[01]?\d|2[0-3])(?::?[0-5]\d)?", re.ASCII)
 
 
@@ -203,13 +210,14 @@ def _zone_info(zone: str) -> ZoneInfo:
 
 
 def system_zone() -> str:
-    """Return the default time zone of a JVM on this host.
+    """Return the default time zone of a JVM on this host, which might lack its offsets.
 
     A JVM replaces zones that it does not know, such as POSIX rules in TZ, by their current offset.
     Source: ``TimeZone_md.c``, ``java.util.TimeZone.setDefaultZone``.
     """
     name = (os.environ.get("TZ") or _host_zone()).removeprefix(":").removeprefix("posix/")
-    if _CUSTOM.fullmatch(name) or name in _UTC_NAMES or name in _SHORT_IDS:
+    is_known = name in _UTC_NAMES or name in _SHORT_IDS
+    if is_known or _CUSTOM.fullmatch(name) or _REGION.fullmatch(name):
         return name
     try:
         if not name.startswith("right/"):

@@ -1,6 +1,8 @@
-"""A producer without a network, for all unit tests."""
+"""Fixtures for all unit tests: a producer without a network, and a host without time zones."""
 
+import sys
 from collections.abc import Iterator
+from zoneinfo import reset_tzpath
 
 import pytest
 
@@ -12,3 +14,14 @@ def sim() -> Iterator[World]:
     """Return a world with one broker and the topic `t` with four partitions."""
     with world() as sim:
         yield sim
+
+
+@pytest.fixture
+def without_zones(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Hide the time zones of this host."""
+    for name in [name for name in sys.modules if name.startswith("tzdata")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "tzdata", None)
+    reset_tzpath(to=())
+    yield
+    reset_tzpath()

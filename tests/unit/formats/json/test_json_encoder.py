@@ -5,12 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo, reset_tzpath
+from zoneinfo import ZoneInfo
 
 import jsonschema
 import pyarrow as pa
@@ -142,17 +140,6 @@ def test_offsets_match_zoneinfo_in_any_year(zone: str) -> None:
         local = [instant.astimezone(ZoneInfo(zone)) for instant in instants]
         texts = [time.isoformat(timespec="milliseconds") for time in local]
         assert times == [re.sub(r"\+00:00$", "Z", text) for text in texts]
-
-
-@pytest.fixture
-def without_zones(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Hide the time zones of this host."""
-    for name in [name for name in sys.modules if name.startswith("tzdata")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "tzdata", None)
-    reset_tzpath(to=())
-    yield
-    reset_tzpath()
 
 
 @pytest.mark.parametrize(

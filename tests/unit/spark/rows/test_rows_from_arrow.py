@@ -284,6 +284,16 @@ def test_without_a_session_the_host_time_zone_is_used(monkeypatch: pytest.Monkey
     assert millis(column) == [java_offset(NOON, "Asia/Tokyo")]
 
 
+@pytest.mark.usefixtures("without_zones")
+@pytest.mark.parametrize("zone", ["Asia/Urumqi", ":US/Samoa", "posix/Europe/Skopje"])
+def test_zone_that_only_the_jvm_knows(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JVM has its own database, so the host's present offset would be a wrong value."""
+    monkeypatch.setenv("TZ", zone)
+    name = zone.removeprefix(":").removeprefix("posix/")
+    with pytest.raises(ConfigError, match=rf"'{name}' is unknown on this host.* tzdata"):
+        millis(pa.array([NOON]))
+
+
 def test_column_with_time_zone_keeps_the_instant() -> None:
     local = pa.array([NOON], pa.timestamp("us"))
     zoned = pa.array([0], pa.timestamp("us", "America/New_York"))
