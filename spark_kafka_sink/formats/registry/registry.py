@@ -226,7 +226,7 @@ class Registry:
             if name not in changed and not _has_unregistered_references(schemas[0]):
                 with suppress(UnregisteredImportError):
                     return self._protobuf.lookup_import(name, schemas)
-                self._is_compatible(name, schemas, f"the import {name}")
+                self._is_compatible(name, schemas[::-1], f"the import {name}")
             changed.append(name)
             return _UNREGISTERED
 
@@ -245,27 +245,28 @@ class Registry:
     def _is_compatible(self, subject: str, schemas: Sequence[Any], what: str) -> bool:
         """Return True if a spelling is compatible, or False if the subject does not exist.
 
+        The spellings are in the order in which a write registers them.
+
         Raises:
-            SchemaRegistryError: see `check_compatibility`.
+            SchemaRegistryError: see `check_compatibility`; the reason is that of the first one.
         """
         if self._config.is_mock:  # The subject accepts any schema.
             return True
-        rejections = []
+        rejections: list[SchemaRegistryError] = []
         for schema in schemas:
-            judged = self._judge(subject, "versions/latest", schema)
-            if judged is None:
-                return False
-            if judged["is_compatible"] and self._requests.compares_all_versions(subject):
-                judged = self._judge(subject, "versions", schema) or judged
+            try:
+                judged = self._judge(subject, "versions/latest", schema)
+                if judged is None:
+                    return False
+                if judged["is_compatible"] and self._requests.compares_all_versions(subject):
+                    judged = self._judge(subject, "versions", schema) or judged
+            except SchemaRegistryError as error:  # Registries cannot parse every spelling.
+                rejections.append(error)
+                continue
             if judged["is_compatible"]:
                 return True
-            rejections.append(judged)
-        reasons = rejections[0].get("messages") or ()
-        raise SchemaRegistryError(
-            f"{what} is incompatible with the versions of subject {subject}"
-            + "".join(f": {printable(str(reason))}" for reason in reasons[:1]),
-            hint=INCOMPATIBLE_HINT,
-        )
+            rejections.append(_incompatible_error(subject, what, judged.get("messages") or ()))
+        raise rejections[0]
 
     def _judge(self, subject: str, versions: str, schema: Any) -> Any:
         action, normalize = f"check the schema of subject {subject}", self._config.normalize
@@ -331,6 +332,14 @@ class Registry:
                 pending += [(len(texts), inner) for inner in schema.references or ()]
             links.append(Link(source, reference.name, numbers[version]))
         return JsonReferences(tuple(texts), tuple(links))
+
+
+def _incompatible_error(subject: str, what: str, reasons: Sequence[Any]) -> SchemaRegistryError:
+    reason = "".join(f": {printable(str(text))}" for text in reasons[:1])
+    return SchemaRegistryError(
+        f"{what} is incompatible with the versions of subject {subject}{reason}",
+        hint=INCOMPATIBLE_HINT,
+    )
 
 
 def _reject_rules(schema: Any, source: str) -> None:

@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 
 _MODULE = "confluent_kafka.schema_registry"
 _CONFLICT, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _INVALID = 409, 401, 403, 404, 422
-NOT_FOUND_OR_REJECTED = (_NOT_FOUND, _INVALID, 500)
-"""HTTP statuses of a lookup with a text that the registry does not have, or cannot parse.
+_SERVER_ERROR = 500
+_REJECTED = (_INVALID, _SERVER_ERROR)
+"""HTTP statuses for a text that the registry cannot parse, although protoc can.
 
-Registries can reject a text that protoc accepts; Apicurio returns status 500 then.
+Apicurio and Karapace return status 500 for some texts.
 """
+NOT_FOUND_OR_REJECTED = (_NOT_FOUND, *_REJECTED)
+"""HTTP statuses of a lookup with a text that the registry does not have, or cannot parse."""
 _NO_LEVEL = (_NOT_FOUND, _UNAUTHORIZED, _FORBIDDEN)
 """HTTP statuses for a level that is not set, or that the login cannot read."""
 _NO_VERSIONS = (_NOT_FOUND, 405)
@@ -129,11 +132,15 @@ class RegistryRequests:
             try:
                 registered = self.client.register_schema_full_response(subject, schema, **settings)
             except Exception as error:  # noqa: BLE001 - the client raises its HTTP library's errors
-                if _http_status(error) not in (_CONFLICT, _INVALID):
+                status = _http_status(error)
+                if status not in (_CONFLICT, *_REJECTED):
                     self.fail(action, error)
                 rejections.append(error)
-                lookup, absent = self.client.lookup_schema, NOT_FOUND_OR_REJECTED
-                registered = self.find(action, lookup, subject, schema, absent=absent, **settings)
+                if status != _SERVER_ERROR:
+                    lookup, absent = self.client.lookup_schema, NOT_FOUND_OR_REJECTED
+                    registered = self.find(
+                        action, lookup, subject, schema, absent=absent, **settings
+                    )
             if registered is not None:
                 break
         if registered is None:

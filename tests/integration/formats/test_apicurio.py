@@ -563,6 +563,37 @@ def test_dry_run_checks_each_changed_import(
     assert client.get_versions("first_part.proto") == [1]
 
 
+@pytest.mark.parametrize("is_main", [True, False])
+def test_dry_run_of_a_text_that_the_registry_cannot_parse(
+    broker: EmbeddedBroker, client: SchemaRegistryClient, tmp_path: Path, is_main: bool
+) -> None:
+    """Apicurio rejects this default, which protoc accepts; derived texts have another form."""
+    topic = f"unparsed-{is_main}"
+    start, name = 'syntax = "proto2"; package up; ', f"{topic}.proto"
+    main = (
+        f'{start} import "{name}"; message M {{ optional Part part = 1; optional string x = 2; }}'
+    )
+    (tmp_path / "main.proto").write_text(main)
+    file = name if is_main else "main.proto"
+    options = options_of(client, topic, "protobuf")
+    options |= {"value.schema.file": f"{tmp_path}/{file}"}
+    declared = "optional string x = 3;"
+    row: dict[str, Any] = {"x": "a"}
+    columns = frame(x=StringType())
+    (tmp_path / name).write_text(f"{start}message Part {{ {declared} }}")
+    write_rows(broker, columns, [row], **options)
+    changed = f"{declared} optional float g = 4 [default = 1e+5];"
+    (tmp_path / name).write_text(f"{start}message Part {{ {changed} }}")
+    for settings in ({"dryRun": "true"}, {}):
+        write_rows(broker, columns, [row], **options, **settings)
+    (tmp_path / name).write_text(f"{start}message Part {{ {changed.replace('string', 'int64')} }}")
+    if is_main:
+        columns, row = frame(x=LongType()), {"x": 1}
+    for settings in ({"dryRun": "true"}, {}):
+        with pytest.raises(SchemaRegistryError, match=r"(?i:incompatible).*Keep the names"):
+            write_rows(broker, columns, [row], **options, **settings)
+
+
 def test_next_version_of_a_derived_protobuf_schema_is_compatible(
     broker: EmbeddedBroker, client: SchemaRegistryClient
 ) -> None:
