@@ -1,4 +1,4 @@
-"""Metadata requests: their topics are those of the session, and a refresh gets its own response."""
+"""Metadata requests: their topics, the brokers that are asked, and refreshes."""
 
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
@@ -181,3 +181,33 @@ def test_writer_waits_for_the_response_to_its_own_request() -> None:
             assert writer.finish(writer.start(lambda: sim.send([b"new"], 3))) is None
             assert writer.call(sim.session.flush) is None
         assert cluster.logs["t", 3].values() == [b"new"]
+
+
+def test_every_bootstrap_address_is_tried() -> None:
+    cluster = FakeCluster(nodes=3, topics={"t": 1})
+    cluster.alive = {3}
+    servers = "127.0.0.1:40001,127.0.0.1:40002,127.0.0.1:40003"
+    with world(cluster, bootstrap_servers=servers) as sim:
+        cluster.move("t", 0, 3)
+        sim.run(lambda: sim.client.metadata.cluster.leader("t", 0) == 3)
+        sim.deliver_batches(1)
+        assert cluster.logs["t", 0].end == 3
+
+
+def test_expired_metadata_is_fetched_again() -> None:
+    with world(metadata_max_age_ms=2_000) as sim:
+        before = sim.client.metadata.updates
+        sim.steps(25, tick=0.1)
+        assert sim.client.metadata.updates - before in {1, 2}
+
+
+def test_leaderless_partition_waits() -> None:
+    cluster = FakeCluster(nodes=2, topics={"t": 2})
+    cluster.alive = {1}
+    with world(cluster) as sim:
+        sim.send_batches(1, partition=1)
+        sim.steps(100, tick=0.02)
+        assert cluster.logs["t", 1].end == 0
+        cluster.alive = {1, 2}
+        sim.finish()
+        assert cluster.logs["t", 1].end == 3

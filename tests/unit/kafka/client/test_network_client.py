@@ -1,26 +1,16 @@
 """Connections: setup, failures, timeouts and idle closing; stores are read outside the loop."""
 
-import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from select import select
 from threading import Event
 
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.config.security.security_config import TlsConfig
-from spark_kafka_sink.kafka.client.backoff import full_jitter
-from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
-from spark_kafka_sink.kafka.client.channel.transport import (
-    RECEIVE_SIZE,
-    ChannelState,
-    TcpTransport,
-    resolve,
-)
-from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.client.request import Completion
@@ -140,130 +130,6 @@ def test_new_address_opens_a_new_connection(cluster: FakeCluster) -> None:
         turn(network, cluster, clock)
     assert list(network.connected()) == [moved]
     network.close(5.0)
-
-
-def test_every_bootstrap_address_is_tried() -> None:
-    cluster = FakeCluster(nodes=3, topics={"t": 1})
-    cluster.alive = {3}
-    servers = "127.0.0.1:40001,127.0.0.1:40002,127.0.0.1:40003"
-    with world(cluster, bootstrap_servers=servers) as sim:
-        cluster.move("t", 0, 3)
-        sim.run(lambda: sim.client.metadata.cluster.leader("t", 0) == 3)
-        sim.deliver_batches(1)
-        assert cluster.logs["t", 0].end == 3
-
-
-def test_expired_metadata_is_fetched_again() -> None:
-    with world(metadata_max_age_ms=2_000) as sim:
-        before = sim.client.metadata.updates
-        sim.steps(25, tick=0.1)
-        assert sim.client.metadata.updates - before in {1, 2}
-
-
-def test_leaderless_partition_waits() -> None:
-    cluster = FakeCluster(nodes=2, topics={"t": 2})
-    cluster.alive = {1}
-    with world(cluster) as sim:
-        sim.send_batches(1, partition=1)
-        sim.steps(100, tick=0.02)
-        assert cluster.logs["t", 1].end == 0
-        cluster.alive = {1, 2}
-        sim.finish()
-        assert cluster.logs["t", 1].end == 3
-
-
-def test_jitter_is_full_and_capped() -> None:
-    waits = [full_jitter(attempt, 100, 1_000, Random(attempt)) for attempt in range(200)]
-    assert all(0 <= wait <= 1.0 for wait in waits)
-    assert all(full_jitter(0, 100, 1_000, Random(n)) <= 0.1 for n in range(100))
-    assert max(waits) > 0.9
-    assert min(waits[4:]) < 0.1
-
-
-class _Loop:
-    """Counts its turns; can crash."""
-
-    def __init__(self, crash_at: int = 1 << 30) -> None:
-        self.turns = 0
-        self.crash_at = crash_at
-        self.error: BaseException | None = None
-
-    def run_once(self) -> None:
-        self.turns += 1
-        if self.turns == self.crash_at:
-            raise RuntimeError("boom")
-
-    @property
-    def broker_meters(self) -> BrokerMeters:
-        return BrokerMeters()
-
-    def backlog(self, _node_id: int, _now: float) -> str:
-        return ""
-
-    def handle_crash(self, error: BaseException) -> None:
-        self.error = error
-
-
-def test_thread_switches_loops_immediately_and_survives_a_crash() -> None:
-    client = Client(config(**OPTIONS))
-    first, second, third = _Loop(), _Loop(crash_at=3), _Loop()
-    client.attach(first)
-    client.detach()
-    turns = first.turns
-    client.attach(second)
-    assert first.turns == turns
-    while second.error is None:
-        pass
-    assert str(second.error) == "boom"
-    client.attach(third)
-    while third.turns < 3:
-        pass
-    client.close()
-    assert second.turns == 3
-
-
-def test_tcp_transport_transfers_bytes() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        (address, *_) = resolve("127.0.0.1", port)
-        transport = TcpTransport(address, 65_536, 65_536)
-        peer, _ = server.accept()
-        assert transport.finish_connect()
-        assert transport.read() is None
-        assert transport.write([b"ab", memoryview(b"cd")]) == 4
-        assert peer.recv(10) == b"abcd"
-        peer.sendall(b"answer")
-        assert wait_for(transport) == b"answer"
-        peer.sendall(b"more")
-        wait_readable(transport)
-        assert transport.read() is None  # a short read means that no more data is available
-        assert transport.read() == b"more"
-        peer.sendall(bytes(2 * RECEIVE_SIZE))
-        received = 0
-        while received < 2 * RECEIVE_SIZE:
-            received += len(wait_for(transport))
-        peer.close()
-        assert wait_for(transport) == b""
-        transport.close()
-
-
-def wait_readable(transport: TcpTransport) -> None:
-    assert select([transport], [], [], 10)[0]
-
-
-def wait_for(transport: TcpTransport) -> bytes:
-    while (data := transport.read()) is None:
-        pass
-    return data
-
-
-def test_refused_tcp_connection() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    (address, *_) = resolve("127.0.0.1", port)
-    transport = TcpTransport(address, -1, -1)
-    with pytest.raises(ConnectionRefusedError):
-        wait_for(transport)
 
 
 def test_invalid_response_closes_the_connection(sim: World) -> None:
