@@ -161,11 +161,11 @@ class ProducerSession:
         self._accumulator.flush()
         self._recorder.flush_time += self.client.clock.monotonic() - started
 
-    @property
-    def transaction(self) -> TransactionalProducer | None:
-        """The open transaction of a flushed session, which contains all records of the session.
+    def flush_transaction(self) -> TransactionalProducer | None:
+        """Return the open transaction of a session after `flush`; it contains all of its records.
 
-        None if nothing was appended, or if the session has no `TransactionSettings`.
+        Return None if nothing was appended, or if the session has no `TransactionSettings`. Block
+        like `flush`, to raise the error if the session has failed since then.
 
         Raises:
             BaseException: the error that ended the session.

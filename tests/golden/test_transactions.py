@@ -76,7 +76,7 @@ def test_kafka_reads_the_same_values(jvm: Jvm, level: int, find: int) -> None:
     with world(cluster, transaction=settings) as sim:
         sim.send_batches(2)
         sim.deliver([b"other"], 1)
-        opened = sim.session.transaction
+        opened = sim.session.flush_transaction()
         assert sim.run_while_stepping(lambda: sim.session.abort_transaction(5.0))
     assert opened is not None
     read = {}

@@ -39,7 +39,7 @@ def transact(kafka: AnyKafka, topic: str, value: bytes, *, commit: bool | None) 
 def finish(kafka: AnyKafka, topic: str, producer: ProducerSession, *, commit: bool = True) -> None:
     """End the transaction and wait for its marker, which is written after the response."""
     before = ranges(kafka.bootstrap_servers, topic)[0][1]
-    end(kafka.bootstrap_servers, producer.transaction, commit=commit)
+    end(kafka.bootstrap_servers, producer.flush_transaction(), commit=commit)
     wait_until(lambda: ranges(kafka.bootstrap_servers, topic)[0][1] != before)
 
 

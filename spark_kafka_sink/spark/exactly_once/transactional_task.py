@@ -143,7 +143,7 @@ class TransactionalTaskWriter(TaskWriter):
 
     def _left_open(self, session: ProducerSession) -> TaskTransaction | None:
         """Return the open transaction, or None if no row was written because all were dropped."""
-        transaction, started_ms = session.transaction, session.transaction_started_ms
+        transaction, started_ms = session.flush_transaction(), session.transaction_started_ms
         if transaction is None or started_ms is None:
             return None
         return TaskTransaction(

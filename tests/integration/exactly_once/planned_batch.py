@@ -68,7 +68,7 @@ class PlannedBatch:
         try:
             session.append(chunk or self.rows(task))
             session.flush()
-            transaction = session.transaction
+            transaction = session.flush_transaction()
         except KafkaProdError:
             session.abort_transaction(10.0)
             discard_session(session)

@@ -117,7 +117,7 @@ class Writes:
         settings = TransactionSettings(transactional_id=str(name), timeout_ms=self.timeout_ms)
         session = borrow_session(self.config.producer, transaction=settings)
         session.append(numbered(self.topic, first_of(batch, number), ROWS, PARTITIONS))
-        transaction, started_ms = session.transaction, session.transaction_started_ms
+        transaction, started_ms = session.flush_transaction(), session.transaction_started_ms
         assert transaction is not None
         assert started_ms is not None
         ranges = ranges_of(session.report(TaskAttempt()))

@@ -125,7 +125,7 @@ def test_transactional_id_without_write_permission(kafka: SecuredKafka, unique_t
     with transaction(servers, expected, None, **options) as producer:
         producer.append(numbered(unique_topic, 0, 10, 1))
         producer.flush()
-        assert producer.transaction is not None
+        assert producer.flush_transaction() is not None
         assert producer.abort_transaction(FAILURE_LIMIT_S)
 
 

@@ -65,7 +65,7 @@ def test_no_loss_or_duplicates(
         with transaction(broker.bootstrap_servers, **options) as producer:
             producer.append(numbered(unique_topic, 0, ROWS, 3))
             producer.flush()
-            opened = producer.transaction
+            opened = producer.flush_transaction()
     finally:
         for fault in faults:
             broker.faults.remove(fault)

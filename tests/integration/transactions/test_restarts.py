@@ -47,7 +47,7 @@ class BackgroundWriter:
                 time.sleep(0.02)
             producer.flush()
             self.rows = chunk * ROWS
-            return producer.transaction
+            return producer.flush_transaction()
 
 
 def kill_coordinator_while_writing(kafka: Cluster, topic: str, copies: int) -> None:

@@ -55,7 +55,7 @@ def test_committed_records_are_visible(kafka: AnyKafka, unique_topic: str) -> No
         for start in range(0, 3_000, 500):
             producer.append(numbered(unique_topic, start, 500, 3))
         producer.flush()
-        opened, report = producer.transaction, producer.report(TaskAttempt())
+        opened, report = producer.flush_transaction(), producer.report(TaskAttempt())
     assert by_confluent(kafka.bootstrap_servers, unique_topic) == []
     assert sum(part.persisted for part in report.partitions) == 3_000
     assert all(part.last_offset == 999 for part in report.partitions)
@@ -73,7 +73,7 @@ def test_rows_without_key(kafka: AnyKafka, unique_topic: str) -> None:
     with transaction(kafka.bootstrap_servers, batch_size=1_000) as producer:
         producer.append(rows(unique_topic, values(range(2_000))))
         producer.flush()
-        opened = producer.transaction
+        opened = producer.flush_transaction()
     end(kafka.bootstrap_servers, opened)
     servers = kafka.bootstrap_servers
     wait_until(lambda: len(by_confluent(servers, unique_topic)) >= 2_000)
@@ -90,7 +90,7 @@ def test_aborted_records_are_not_visible(kafka: AnyKafka, unique_topic: str) -> 
     with transaction(kafka.bootstrap_servers) as producer:
         producer.append(rows(unique_topic, [b"kept"], partitions=[0]))
         producer.flush()
-        opened = producer.transaction
+        opened = producer.flush_transaction()
     end(kafka.bootstrap_servers, opened)
     check_committed(kafka, unique_topic, [b"kept"])
 
@@ -115,7 +115,7 @@ def test_rejected_batches_in_flight(kafka: AnyKafka, unique_topic: str, refusal:
         producer.flush()
         producer.append(rows(unique_topic, sent, partitions=[0] * 60, timestamps=stamps))
         producer.flush()
-        opened = producer.transaction
+        opened = producer.flush_transaction()
     assert by_confluent(kafka.bootstrap_servers, dead) == []
     end(kafka.bootstrap_servers, opened)
     expected = [b"first", *(good[number] for number in range(60) if number not in bad)]
@@ -150,16 +150,16 @@ def test_next_task_has_a_different_producer_id(kafka: AnyKafka, unique_topic: st
     first = borrow_session(producer, transaction=settings())
     first.append(rows(unique_topic, [b"in"], partitions=[0]))
     first.flush()
-    opened = first.transaction
+    opened = first.flush_transaction()
     give_back(first)
     second = borrow_session(producer)
     second.append(rows(unique_topic, [b"out"], partitions=[1]))
     second.flush()
-    assert second.transaction is None
+    assert second.flush_transaction() is None
     assert second.client is first.client
     third = borrow_session(producer, transaction=settings())
     third.flush()
-    assert third.transaction is None
+    assert third.flush_transaction() is None
     discard_session(third)
     discard_session(second)
     check_committed(kafka, unique_topic, [b"out"])

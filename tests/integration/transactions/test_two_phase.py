@@ -33,7 +33,7 @@ def test_two_phase_transactions_do_not_time_out(
     with transaction(kafka.bootstrap_servers, expected) as producer:
         producer.append(rows(unique_topic, [b"v"]))
         producer.flush()
-        opened = producer.transaction
+        opened = producer.flush_transaction()
     end(kafka.bootstrap_servers, opened)
     wait_until(lambda: by_confluent(kafka.bootstrap_servers, unique_topic))
     assert [record.value for record in by_confluent(kafka.bootstrap_servers, unique_topic)] == [

@@ -166,7 +166,7 @@ def test_transactional_identity_is_never_reused() -> None:
     assert third.client is first.client
     assert third.identity.transactional_id is None
     assert third.context.transaction_manager is None
-    assert third.transaction is None
+    assert third.flush_transaction() is None
     discard_session(third)
 
 

@@ -37,7 +37,7 @@ def test_open_transaction_is_aborted(sim: World) -> None:
     assert [api for api, _ in sim.cluster.coordinator.requests][-1] is (END if is_v2(sim) else INIT)
     sim.steps(3)
     with pytest.raises(DeliveryError, match="its task was cancelled"):
-        _ = sim.session.transaction
+        sim.session.flush_transaction()
 
 
 def test_failed_session_is_aborted(sim: World) -> None:
@@ -98,7 +98,7 @@ def test_abort_does_not_wait_for_a_crashed_sender(monkeypatch: pytest.MonkeyPatc
     assert not session.abort_transaction(600.0)
     assert time.monotonic() - began < SOON
     with pytest.raises(DeliveryError, match="sender thread stopped"):
-        _ = session.transaction
+        session.flush_transaction()
     discard_session(session)
 
 
@@ -114,7 +114,7 @@ def test_warning_at_half_of_the_timeout_is_logged_once(
     sim.deliver([b"2"])
     warnings = [line for line in caplog.messages if "half of transaction" in line]
     assert len(warnings) == 1
-    assert sim.session.transaction is not None
+    assert sim.session.flush_transaction() is not None
 
 
 def test_expired_transaction_fails_the_session(sim: World) -> None:
@@ -122,7 +122,7 @@ def test_expired_transaction_fails_the_session(sim: World) -> None:
     sim.clock.advance(60.0)
     sim.steps(3)
     with pytest.raises(DeliveryError) as caught:
-        _ = sim.session.transaction
+        sim.session.flush_transaction()
     assert caught.value.kafka_error == "INVALID_TXN_STATE"
     manager = sim.session.context.transaction_manager
     assert manager is not None

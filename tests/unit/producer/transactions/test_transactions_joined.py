@@ -41,7 +41,7 @@ def test_session_uses_the_drivers_producer(sim: World) -> None:
     assert coordinator.transactions[DRIVER].state == "Ongoing"
     assert coordinator.transactions[CLAIM].state == "Empty"
     assert sim.session.has_sent_init_producer_id
-    opened = sim.session.transaction
+    opened = sim.session.flush_transaction()
     assert opened is not None
     assert (opened.transactional_id, opened.producer_id, opened.epoch) == (DRIVER, 77, 5)
 

@@ -106,9 +106,9 @@ def run(seed: int, version: int) -> bool:
             sim.finish(0.02)
         except (DeliveryError, ProtocolError):
             with pytest.raises((DeliveryError, ProtocolError)):
-                _ = sim.session.transaction
+                sim.session.flush_transaction()
             return False
-        assert sim.session.transaction is not None
+        assert sim.session.flush_transaction() is not None
         check(sim, sent)
         return True
 

@@ -46,7 +46,7 @@ def test_remaining_batches_follow_without_a_gap(
     for epoch, sequence, records in sim.cluster.logs["t", 0].sequences():
         assert (epoch, sequence) == (0, expected)
         expected += records
-    assert sim.session.transaction is not None
+    assert sim.session.flush_transaction() is not None
     assert all(
         BatchHeader.parse(data).is_transactional for data in sim.cluster.logs["dead", 0].batches
     )
@@ -96,7 +96,7 @@ def test_possibly_appended_batch_after_a_rejected_one_fails_the_transaction(
     with pytest.raises(DeliveryError, match="may already be in the log"):
         sim.finish()
     with pytest.raises(DeliveryError):
-        _ = sim.session.transaction
+        sim.session.flush_transaction()
 
 
 def test_accepted_batch_after_a_rejected_one_fails_the_transaction(sim: World) -> None:
@@ -135,6 +135,6 @@ def test_recreated_topic_in_metadata_fails_the_transaction(sim: World) -> None:
     state = sim.session.context.state
     sim.run(lambda: state.error is not None)
     with pytest.raises(DeliveryError) as caught:
-        _ = sim.session.transaction
+        sim.session.flush_transaction()
     assert caught.value is state.error
     assert caught.value.topic == "t"

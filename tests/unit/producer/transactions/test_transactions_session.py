@@ -44,7 +44,7 @@ def headers(sim: World) -> list[BatchHeader]:
 def test_records_are_written_in_an_open_transaction(sim: World) -> None:
     values = sim.deliver_batches(3)
     known = sim.cluster.coordinator.transactions[ID]
-    assert sim.session.transaction == TransactionalProducer(
+    assert sim.session.flush_transaction() == TransactionalProducer(
         transactional_id=ID,
         producer_id=known.producer_id,
         epoch=0,
@@ -65,7 +65,7 @@ def test_records_are_written_in_an_open_transaction(sim: World) -> None:
 def test_session_without_rows_requests_nothing(sim: World) -> None:
     sim.steps(20)
     sim.session.flush()
-    assert sim.session.transaction is None
+    assert sim.session.flush_transaction() is None
     assert sim.cluster.coordinator.requests == []
 
 
@@ -116,7 +116,7 @@ def test_each_step_is_retried(sim: World, api: ApiKey, trouble: CoordinatorFault
     sim.cluster.coordinator.faults[api].extend(faults)
     values = sim.deliver_batches(8)
     assert sim.cluster.logs["t", 0].values() == values
-    transaction = sim.session.transaction
+    transaction = sim.session.flush_transaction()
     known = sim.cluster.coordinator.transactions[ID]
     assert transaction is not None
     assert (transaction.producer_id, transaction.epoch) == (known.producer_id, known.epoch)
@@ -220,7 +220,7 @@ def test_moved_coordinator_is_found_again(version: int) -> None:
         sim.deliver([b"2"], 1)
         nodes = [node for node, api in brokers.requests if api in {INIT, ADD}]
         assert nodes == ([2] if version == 2 else [2, 2, 2, 3])
-        assert sim.session.transaction is not None
+        assert sim.session.flush_transaction() is not None
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -236,7 +236,7 @@ def test_stopped_coordinator_is_looked_up_again(version: int) -> None:
         sim.steps(50)
         brokers.coordinator.node = 3
         sim.finish()
-        assert sim.session.transaction is not None
+        assert sim.session.flush_transaction() is not None
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_coordinator_errors_fail_the_session(
         sim.finish()
     assert ID in str(caught.value)
     with pytest.raises(DeliveryError):
-        _ = sim.session.transaction
+        sim.session.flush_transaction()
     assert not sim.cluster.seen
 
 
@@ -315,14 +315,14 @@ def test_rows_of_denied_topic_become_dead_letters_until_it_is_permitted(
         brokers.coordinator.denied.clear()
         sim.deliver([b"3"], partition)
         assert [log.values() for log in brokers.logs.values() if log.end] == [[b"3"], [b"1", b"2"]]
-        assert sim.session.transaction is not None
+        assert sim.session.flush_transaction() is not None
 
 
 def test_nothing_to_commit_if_all_rows_are_dropped() -> None:
     with world(cluster(2), tolerant(None), transaction=SETTINGS) as sim:
         sim.fault(Fault(error=ErrorCode.invalid_record))
         sim.deliver([b"bad"])
-        assert sim.session.transaction is None
+        assert sim.session.flush_transaction() is None
 
 
 def test_expired_batch_names_the_coordinators_error(sim: World) -> None:
@@ -343,7 +343,7 @@ def test_failure_makes_the_transaction_uncommittable(sim: World) -> None:
         sim.finish()
     assert caught.value.kafka_error == "INVALID_RECORD"
     with pytest.raises(DeliveryError):
-        _ = sim.session.transaction
+        sim.session.flush_transaction()
 
 
 def test_session_that_fails_while_its_transaction_is_read(
@@ -357,7 +357,7 @@ def test_session_that_fails_while_its_transaction_is_read(
 
     monkeypatch.setattr(TransactionManager, "transaction", property(read))
     with pytest.raises(TransactionError):
-        _ = sim.session.transaction
+        sim.session.flush_transaction()
 
 
 def test_concurrent_transactions_error_is_retried(sim: World) -> None:
@@ -397,8 +397,9 @@ def test_v1_is_used_for_brokers_without_transactions_v2() -> None:
     with world(brokers, transaction=SETTINGS) as sim:
         sim.deliver_batches(1)
         assert len(brokers.coordinator.requests_for(ADD)) == 1
-        assert sim.session.transaction is not None
-        assert sim.session.transaction.version is TransactionVersion.V1
+        transaction = sim.session.flush_transaction()
+        assert transaction is not None
+        assert transaction.version is TransactionVersion.V1
 
 
 def test_two_phase_commit_is_requested_without_timeout() -> None:
@@ -409,7 +410,7 @@ def test_two_phase_commit_is_requested_without_timeout() -> None:
         sim.deliver_batches(1)
         sim.clock.advance(10_000.0)
         sim.steps(3)
-        assert sim.session.transaction is not None
+        assert sim.session.flush_transaction() is not None
         assert brokers.coordinator.transactions[ID].two_phase
 
 
