@@ -115,7 +115,10 @@ class Accumulator:
     # Only the writer thread calls the methods below.
 
     def open_batch(self, topic_partition: TopicPartition) -> OpenBatchFacts | None:
-        """Return the properties of a partition's open batch, valid during a layout."""
+        """Return the properties of a partition's open batch, which the sender may close any time.
+
+        During a layout, use the lookup that `begin_layout` returns.
+        """
         with self._lock:
             batch = self._open.get(topic_partition)
             if batch is None:

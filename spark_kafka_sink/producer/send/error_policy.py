@@ -3,7 +3,7 @@
 `next_step` has no side effects:
 
     NONE, DUPLICATE_SEQUENCE_NUMBER*             COMPLETE
-    MESSAGE_TOO_LARGE                            SPLIT, a single record FAIL
+    MESSAGE_TOO_LARGE                            SPLIT, or FAIL if expired or a single record
     FENCED in an epoch of its own***             BUMP_AND_RETRY
     FATAL_TO_PRODUCER                            FATAL
     INVALID_METADATA                             REFRESH_AND_RETRY
@@ -16,8 +16,9 @@
 (* idempotent producers only, ** transactions only, *** that the producer has raised itself, unless
 the batch is possibly persisted or expired. In a transaction, UNKNOWN_PRODUCER_ID is FAIL
 because the epoch cannot be bumped, and after FAIL the transaction must be aborted.) A retry becomes
-FAIL when delivery.timeout.ms has passed or `retries` is used up. FAIL becomes FATAL with
-enable.gapless.guarantee. The groups of error codes are in `kafka/protocol/error_codes.py`.
+FAIL when the batch has expired (delivery.timeout.ms) or `retries` is used up; SPLIT does not count
+as a retry. With enable.gapless.guarantee, FAIL becomes FATAL unless an expired batch would
+otherwise be retried or split. The groups of error codes are in `kafka/protocol/error_codes.py`.
 
 Source: Kafka's ``Sender.completeBatch`` and ``TransactionManager``, librdkafka's introduction,
 KIP-360, KIP-467, KIP-890, KIP-951.
