@@ -24,7 +24,7 @@ import pyarrow as pa
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.enums import PartitionerName
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
-from spark_kafka_sink.kafka.records.columns import lengths_of
+from spark_kafka_sink.kafka.records.columns import nullable_lengths
 from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a, positive_murmur2
 from spark_kafka_sink.producer.append.route import Route, route_of
 from spark_kafka_sink.producer.append.user_partitioner import UserPartitioner
@@ -61,22 +61,19 @@ class KeyRule:
     keyless: Keyless
 
     def hashes(self, keys: pa.BinaryArray) -> NDArray[np.uint32]:
-        """Return the hash of each key, shape (n,); undefined for rows in `without_key`."""
+        """Return the hash of each key, shape (n,); undefined for rows outside `with_key`."""
         hashes = self.hash(keys)
         if self.keyless is Keyless.NONE and keys.null_count:
             hashes[np.asarray(keys.is_null())] = self.hash(pa.array([b""], pa.binary()))[0]
         return hashes
 
-    def without_key(self, keys: pa.BinaryArray) -> Mask | None:
-        """Return a mask of the rows without a key, shape (n,), or None if every row has a key."""
+    def with_key(self, keys: pa.BinaryArray) -> Mask:
+        """Return a mask of the rows whose key determines the partition, shape (n,)."""
         if self.keyless is Keyless.NONE:
-            return None
+            return np.ones(len(keys), np.bool_)
         if self.keyless is Keyless.NULL:
-            return np.asarray(keys.is_null()) if keys.null_count else None
-        missing = lengths_of(keys) == 0
-        if keys.null_count:
-            missing |= np.asarray(keys.is_null())
-        return missing if missing.any() else None
+            return np.asarray(keys.is_valid())
+        return nullable_lengths(keys) > 0
 
 
 KEY_RULES: Mapping[PartitionerName, KeyRule] = {
@@ -143,66 +140,52 @@ class Partitioner:
             ColumnError: a row specifies a partition that the topic does not have.
         """
         counts = np.array([topic.partition_count for topic in topics], np.int32)
-        if rows.partition is not None and not rows.partition.null_count:
-            partitions = _explicit_partitions(rows, rows.partition, topics)
-            _count_by_topic(self.assigned_rows, np.ones(len(rows), np.bool_), rows, topics)
-            return route_of(rows, topics, counts, partitions)
-        count_of = counts[rows.topic_indexes] if rows.topic_indexes is not None else counts[0]
-        partitions = np.empty(len(rows), np.int32)
-        without_explicit = self._assign_explicit(rows, topics, partitions)
-        if without_explicit is not None:
-            _count_by_topic(self.assigned_rows, ~without_explicit, rows, topics)
-        open_rows = self._assign_keyed(rows, count_of, partitions, without_explicit)
-        if open_rows is not None and open_rows is not without_explicit and not self._ignore_keys:
-            keyed = ~open_rows if without_explicit is None else without_explicit & ~open_rows
+        count_of = counts[0 if rows.topic_indexes is None else rows.topic_indexes]
+        partitions = np.full(len(rows), count_of, np.int32)  # A `Route`'s number for UNASSIGNED.
+        explicit = self._assign_explicit(rows, topics, partitions)
+        keyed = self._assign_keyed(rows, count_of, ~explicit, partitions)
+        if not self._has_sticky_rows:
+            self._assign_rest(rows, topics, ~(explicit | keyed), partitions)
+        _count_by_topic(self.assigned_rows, explicit, rows, topics)
+        if not self._ignore_keys:
             _count_by_topic(self.keyed_rows, keyed, rows, topics)
-        if self._has_sticky_rows:
-            np.copyto(partitions, count_of, where=True if open_rows is None else open_rows)
-        else:
-            self._assign_rest(rows, topics, open_rows, partitions)
         return route_of(rows, topics, counts, partitions)
 
     @staticmethod
-    def _assign_explicit(rows: Rows, topics: Topics, partitions: Partitions) -> Mask | None:
-        """Fill in the explicit partitions; return a mask of the other rows (None: all rows)."""
+    def _assign_explicit(rows: Rows, topics: Topics, partitions: Partitions) -> Mask:
+        """Fill in the partitions that rows specify; return a mask of these rows."""
         column = rows.partition
         if column is None or column.null_count == len(column):
-            return None
-        partitions[:] = _explicit_partitions(rows, column, topics)
-        return np.asarray(column.is_null())
+            return np.zeros(len(rows), np.bool_)
+        explicit: Mask = np.asarray(column.is_valid())
+        np.copyto(partitions, _explicit_partitions(rows, column, topics), where=explicit)
+        return explicit
 
     def _assign_keyed(
-        self, rows: Rows, count_of: Partitions, partitions: Partitions, open_rows: Mask | None
-    ) -> Mask | None:
-        """Fill in the partitions of rows with a key; return a mask of the others (None: all)."""
+        self, rows: Rows, count_of: Partitions, open_rows: Mask, partitions: Partitions
+    ) -> Mask:
+        """Fill in the partitions of the open rows with a key; return a mask of these rows."""
         rule = self._rule
         keys = None if self._ignore_keys else rows.columns.key
-        if rule is None or (open_rows is not None and not open_rows.any()):
-            return open_rows
-        if keys is None or keys.null_count == len(keys):
-            if rule.keyless is not Keyless.NONE:
-                return open_rows
-            keys = pa.array([b""] * len(rows), pa.binary())
-        hashed = (rule.hashes(keys) % count_of.astype(np.uint32)).astype(np.int32)
-        if open_rows is None:
-            partitions[:] = hashed
-        else:
-            partitions[open_rows] = hashed[open_rows]
-        without_key = rule.without_key(keys)
-        if without_key is None:
+        is_keyless = keys is None or keys.null_count == len(keys)
+        if rule is None or not open_rows.any() or (is_keyless and rule.keyless is not Keyless.NONE):
             return np.zeros(len(rows), np.bool_)
-        return without_key if open_rows is None else without_key & open_rows
+        if keys is None:
+            keys = pa.array([b""] * len(rows), pa.binary())
+        keyed = open_rows & rule.with_key(keys)
+        hashed = (rule.hashes(keys) % count_of.astype(np.uint32)).astype(np.int32)
+        np.copyto(partitions, hashed, where=keyed)
+        return keyed
 
     def _assign_rest(
-        self, rows: Rows, topics: Topics, open_rows: Mask | None, partitions: Partitions
+        self, rows: Rows, topics: Topics, open_rows: Mask, partitions: Partitions
     ) -> None:
         """Fill in the partitions chosen round robin, at random, or by the user function."""
         for topic, members in _by_topic(rows, topics, open_rows):
             if self._function is not None:
                 partitions[members] = self._call_function(self._function, topic, rows, members)
             else:
-                count = len(rows) if isinstance(members, slice) else len(members)
-                partitions[members] = self._choose_partitions(topic, count)
+                partitions[members] = self._choose_partitions(topic, len(members))
 
     def _choose_partitions(self, topic: ClusterTopic, count: int) -> Partitions:
         led = np.array(topic.led_partitions or range(topic.partition_count), np.int32)
@@ -218,10 +201,10 @@ class Partitioner:
         function: UserPartitioner,
         topic: ClusterTopic,
         rows: Rows,
-        members: slice | NDArray[np.intp],
+        members: NDArray[np.intp],
     ) -> Partitions:
         key, value = None if self._ignore_keys else rows.columns.key, rows.columns.value
-        if not isinstance(members, slice):
+        if len(members) < len(rows):
             picked = pa.array(members, pa.int64())
             key, value = None if key is None else key.take(picked), value.take(picked)
         result = function.assign(topic, key, value)
@@ -252,21 +235,18 @@ def _explicit_partitions(rows: Rows, column: pa.Int32Array, topics: Topics) -> P
 
 
 def _by_topic(
-    rows: Rows, topics: Topics, mask: Mask | None
-) -> list[tuple[ClusterTopic, slice | NDArray[np.intp]]]:
-    """Return the rows that still need a partition, grouped by topic in their original order."""
+    rows: Rows, topics: Topics, mask: Mask
+) -> list[tuple[ClusterTopic, NDArray[np.intp]]]:
+    """Return the positions of these rows, grouped by topic in their original order."""
+    members = np.flatnonzero(mask)
+    if not len(members):
+        return []
     if rows.topic_indexes is None:
-        if mask is None:
-            return [(topics[0], slice(None))]
-        members = np.flatnonzero(mask)
-        return [(topics[0], members)] if len(members) else []
-    open_rows = np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
-    order = np.argsort(rows.topic_indexes[open_rows], kind="stable")
-    grouped = open_rows[order]
-    numbers = rows.topic_indexes[grouped]
-    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    groups = np.split(grouped, starts[1:])
-    return [(topics[int(rows.topic_indexes[group[0]])], group) for group in groups if len(group)]
+        return [(topics[0], members)]
+    grouped = members[np.argsort(rows.topic_indexes[members], kind="stable")]
+    starts = np.flatnonzero(np.diff(rows.topic_indexes[grouped]))
+    groups = np.split(grouped, starts + 1)
+    return [(topics[int(rows.topic_indexes[group[0]])], group) for group in groups]
 
 
 def _raise_out_of_range(rows: Rows, topics: Topics, row: int, named: Partitions) -> None:
