@@ -2,6 +2,7 @@
 
 In reading order:
 
+- `arrow_gathering`: concatenates small Arrow batches
 - `chunk_ranges`: divides Arrow batches into chunks, which are encoded at once
 - `rows_from_arrow`: converts Spark's Arrow batches to the producer's rows
 - `row_checks`: the errors of the rows of a batch

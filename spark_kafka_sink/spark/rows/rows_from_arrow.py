@@ -1,14 +1,12 @@
 """Convert Spark's Arrow batches to the producer's rows: cast and check each column.
 
-`gather_batches` concatenates small Arrow batches; `chunk_ranges` divides large ones. `read_rows`
-converts one chunk: header keys, topics and timestamps are checked for whole columns at once, and
-errors are collected per row.
+`chunk_ranges` divides large Arrow batches. `read_rows` converts one chunk: header keys, topics and
+timestamps are checked for whole columns at once, and errors are collected per row.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -22,13 +20,13 @@ from spark_kafka_sink.kafka.records.columns import Columns, read_bytes
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import without_null_keys
 from spark_kafka_sink.producer.row_error import RowError
-from spark_kafka_sink.producer.rows import MAX_CHUNK_BYTES, Rows, row_name
+from spark_kafka_sink.producer.rows import Rows, row_name
 from spark_kafka_sink.spark.rows.chunk_ranges import chunk_ranges
 from spark_kafka_sink.spark.rows.row_checks import RowChecks
 from spark_kafka_sink.spark.runtime.internals import local_property
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -39,12 +37,6 @@ if TYPE_CHECKING:
 
 _NO_INDEX = -1
 """The index of a topic that is null or removed."""
-MAX_GATHERED_BYTES = MAX_CHUNK_BYTES
-"""Maximum total size of the Arrow batches that are concatenated, in bytes."""
-_SLOW_AFTER_S = 0.05
-"""Seconds after which an Arrow batch counts as slow. After a slow batch, rows are passed on
-immediately.
-"""
 
 
 def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[Any] | None:
@@ -213,43 +205,6 @@ FIRST = FirstRow()
 """Used for a batch that is read outside a task."""
 
 
-def gather_batches(
-    batches: Iterable[pa.RecordBatch],
-    min_rows: Callable[[], int],
-    clock: Callable[[], float] = monotonic,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the batches; batches with fewer than `min_rows` rows are concatenated.
-
-    After a batch that Spark took long to deliver, rows do not wait for the next batch. `clock`
-    returns seconds.
-    """
-    gathered: list[pa.RecordBatch] = []
-    rows = size = 0
-    requested_at = clock()
-    for batch in batches:
-        is_slow = clock() - requested_at > _SLOW_AFTER_S
-        batch_bytes = batch.nbytes
-        if gathered and size + batch_bytes > MAX_GATHERED_BYTES:
-            yield _concatenate_batches(gathered)
-            gathered, rows, size = [], 0, 0
-        gathered.append(batch)
-        rows, size = rows + batch.num_rows, size + batch_bytes
-        # The next batch may be just as large or slow.
-        if is_slow or rows >= min_rows() or size + batch_bytes > MAX_GATHERED_BYTES:
-            yield _concatenate_batches(gathered)
-            gathered, rows, size = [], 0, 0
-        requested_at = clock()
-    if gathered:
-        yield _concatenate_batches(gathered)
-
-
-def _concatenate_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    # Concatenating empty batches returns no batch.
-    return next(iter(pa.Table.from_batches(batches).combine_chunks().to_batches()), batches[0])
-
-
 def read_chunks(
     batch: pa.RecordBatch, roles: ColumnRoles, clock: Clock, first: FirstRow = FIRST
 ) -> Iterator[Rows]:
@@ -280,7 +235,7 @@ def read_rows(
         return row_name(first.row + row, first.spark_partition, shown_key)
 
     checks = RowChecks(batch.num_rows, roles.is_tolerant, name)
-    topics, topic_indexes = _read_topics(batch, roles, checks)
+    topics, topic_indexes = _topics_of(batch, roles, checks)
     entries = _column_at(batch, roles.headers)
     lists = None if entries is None else read_headers(entries, checks)
     data = _serialize_parts(batch, roles, checks, clock)
@@ -294,7 +249,7 @@ def read_rows(
             else data.value,
             key=_read_key(batch, roles) if data is None or data.key is None else data.key,
             headers=headers,
-            timestamps=_read_timestamps(batch, roles, checks, clock),
+            timestamps=_timestamps_of(batch, roles, checks, clock),
         ),
         topics=topics,
         topic_indexes=topic_indexes,
@@ -321,7 +276,7 @@ def _serialize_parts(
     return serialize(batch, roles, checks, zone=zone, clock=clock)
 
 
-def _read_topics(
+def _topics_of(
     batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks
 ) -> tuple[tuple[str, ...], NDArray[np.int32] | None]:
     if roles.topic is None:
@@ -349,7 +304,7 @@ def _read_key(batch: pa.RecordBatch, roles: ColumnRoles) -> pa.BinaryArray | Non
     return None if column is None or column.null_count == len(column) else read_bytes(column)
 
 
-def _read_timestamps(
+def _timestamps_of(
     batch: pa.RecordBatch, roles: ColumnRoles, checks: RowChecks, clock: Clock
 ) -> NDArray[np.int64] | None:
     if roles.timestamp is None:

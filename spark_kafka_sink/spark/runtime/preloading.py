@@ -21,6 +21,7 @@ PLANNING = (
 TASK = (
     *_WRITERS,
     "spark.writers.task_writer",
+    "spark.rows.arrow_gathering",
     "spark.rows.rows_from_arrow",
     "spark.writers.commit_messages",
     "producer.session",

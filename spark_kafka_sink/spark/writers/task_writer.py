@@ -158,11 +158,8 @@ class TaskWriter:
         self, batches: Iterable[pa.RecordBatch], min_rows: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
         """Yield the rows in chunks of about `min_rows` rows, or of one larger Arrow batch."""
-        from spark_kafka_sink.spark.rows.rows_from_arrow import (
-            FirstRow,
-            gather_batches,
-            read_chunks,
-        )
+        from spark_kafka_sink.spark.rows.arrow_gathering import gather_batches
+        from spark_kafka_sink.spark.rows.rows_from_arrow import FirstRow, read_chunks
 
         clock = SystemClock()
         first = FirstRow(0, current_task_attempt().partition_id)
@@ -207,7 +204,7 @@ class TaskWriter:
 def _loaded_ms() -> int:
     """Import the modules of a task, and return the milliseconds since its worker started."""
     from spark_kafka_sink.producer import session_pool  # noqa: F401
-    from spark_kafka_sink.spark.rows import rows_from_arrow  # noqa: F401
+    from spark_kafka_sink.spark.rows import arrow_gathering, rows_from_arrow  # noqa: F401
 
     return startup_ms()
 
