@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.frame import RecordBuffers
 from spark_kafka_sink.kafka.protocol.messages import FieldValues
+from spark_kafka_sink.kafka.protocol.send_buffers import RecordBuffers
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

@@ -19,6 +19,6 @@ In reading order:
 - `logs`: warnings that are logged once, visible loggers, and checks without log lines
 - `local_path`: local paths with ~ for the home directory
 - `arguments`: checks of arguments to public functions
-- `optional_dependencies`: optional dependencies, and the supported PySpark releases
+- `optional_dependencies`: optional dependencies, and errors if one is missing
 - `version`: the package's version
 """

@@ -1,12 +1,7 @@
-"""Optional dependencies (extras), and the supported PySpark releases.
-
-PySpark is not a required dependency: Spark distributions and managed platforms include their own
-PySpark, which pip does not detect.
-"""
+"""Optional dependencies (extras)."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,8 +12,6 @@ from spark_kafka_sink.common.errors import ConfigError
 _PACKAGE = "spark-kafka-sink"
 _EVERYWHERE = "the driver and every executor"
 _COMMAND = "the machine where the command runs"
-_MIN_PYSPARK_VERSION = (3, 5)
-"""The oldest supported release; it has `mapInArrow`, but no Python data sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,27 +121,3 @@ def install_command(extra: str) -> str:
         return f"{named} (docs/install.md)"
     source = path if path.exists() else path.name
     return f"pip install {option}{shlex.quote(f'{source}[{extra}]')}"
-
-
-def missing_pyspark_error() -> ModuleNotFoundError:
-    """Return the error to raise if PySpark is missing."""
-    return ModuleNotFoundError(
-        "this part of spark_kafka_sink needs PySpark, which is not installed in this Python: run "
-        f"{install_command('spark')}, or start it with your Spark's spark-submit or pyspark",
-        name="pyspark",
-    )
-
-
-def reject_older(version: str) -> None:
-    """Raise an error for a PySpark release older than `_MIN_PYSPARK_VERSION`.
-
-    Raises:
-        ImportError: the release is older.
-    """
-    match = re.match(r"(\d+)\.(\d+)", version)
-    if match and (int(match[1]), int(match[2])) < _MIN_PYSPARK_VERSION:
-        oldest = ".".join(map(str, _MIN_PYSPARK_VERSION))
-        raise ImportError(
-            f"spark_kafka_sink needs PySpark {oldest} or newer, but this is PySpark {version}",
-            name="pyspark",
-        )

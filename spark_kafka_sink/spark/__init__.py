@@ -10,8 +10,7 @@ stored in that folder.
 
 In reading order:
 
-- `datasource`: the data source that Spark loads, and the writer that starts Python workers before a
-  session's first write
+- `datasource`: the data source that Spark loads
 - `write`: `write`, which plans and commits a write in the caller's process
 - `write_plan`: planning of a write: configuration, schemas, checks
 - `sql_options`: the options of SQL tables, and warnings about secrets that Spark would show
@@ -29,8 +28,8 @@ In reading order:
 - `partition_functions`: functions of `kafka_partitions` that PySpark before 4.1 does not have
 """
 
-from spark_kafka_sink.common.optional_dependencies import missing_pyspark_error, reject_older
 from spark_kafka_sink.spark.runtime.log_lines import install as _show_origin
+from spark_kafka_sink.spark.runtime.pyspark_requirement import missing_pyspark_error, reject_older
 from spark_kafka_sink.spark.runtime.worker_setup import (
     freeze_loaded_modules as _freeze_loaded_modules,
 )

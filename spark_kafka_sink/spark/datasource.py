@@ -1,8 +1,7 @@
 """`format("kafkaprod")`: the implementation of Spark's Data Source V2 API.
 
-Everything here runs on the driver, except the writer that warms up workers. To look up the format,
-Spark loads this module in a separate process that needs only the name, so most modules are imported
-where they are used.
+Everything here runs on the driver. To look up the format, Spark loads this module in a separate
+process that needs only the name, so most modules are imported where they are used.
 """
 
 from __future__ import annotations
@@ -10,24 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.spark.runtime.preloading import COMMIT, PLANNING, TASK, load
 from spark_kafka_sink.spark.runtime.spark_errors import without_traceback
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES, without_data_sources
 
 if not HAS_DATA_SOURCES:
     raise without_data_sources("KafkaProdDataSource")
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from spark_kafka_sink.spark.writers.data_source_writers import (
         KafkaProdStreamWriter,
         KafkaProdWriter,
     )
+    from spark_kafka_sink.spark.writers.warm_up_writer import WarmUpWriter
 
 WARM_UP = "kafkaprod.warm-up"
 """Option with which `warm_up` starts workers; the value does not matter."""
@@ -94,6 +90,8 @@ class KafkaProdDataSource(DataSource):
             KafkaProdError: see `write_plan`; with exactly-once, the decision log cannot be read.
         """
         if WARM_UP in self.options:
+            from spark_kafka_sink.spark.writers.warm_up_writer import WarmUpWriter
+
             return WarmUpWriter()
         if overwrite:
             raise ConfigError(
@@ -143,37 +141,3 @@ def _only_writes() -> ConfigError:
         "format('kafkaprod') only writes",
         hint="To read, use format('kafka') with .option('subscribe', ...).",
     )
-
-
-class WarmUpWriter(DataSourceArrowWriter):
-    """The writer with which `warm_up` starts Python workers before a first write.
-
-    It imports the modules of a write and discards all rows. It opens no connection.
-
-    Spark starts four kinds of Python workers for a Spark session's first write, one after another:
-    to look up the format, to plan, to write and to commit. Workers are shared only by data sources
-    with the same Python and environment variables, which differ between formats that Spark finds
-    automatically and registered formats. `warm_up` therefore writes to `format("kafkaprod")`
-    itself, with an option that is not public.
-
-    Spark keeps idle workers for a minute. It does not stop the daemons from which it forks workers,
-    and these have imported PySpark.
-    """
-
-    def __init__(self) -> None:
-        """Import the modules of planning."""
-        load(PLANNING)
-
-    def write(  # type: ignore[override]  # declared for rows, called with Arrow batches
-        self, iterator: Iterator[pa.RecordBatch]
-    ) -> WriterCommitMessage:
-        """Import the modules of a task, and discard the rows."""
-        for _ in iterator:
-            pass
-        load(TASK)
-        return WriterCommitMessage()
-
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Import the modules of a commit."""
-        del messages
-        load(COMMIT)

@@ -10,8 +10,8 @@ from spark_kafka_sink.broker.partition.unified_log import TimedOffset, UnifiedLo
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.frame import RecordBuffers
 from spark_kafka_sink.kafka.protocol.list_offsets import EARLIEST, LATEST
+from spark_kafka_sink.kafka.protocol.send_buffers import RecordBuffers
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

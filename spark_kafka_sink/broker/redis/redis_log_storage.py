@@ -15,11 +15,11 @@ import numpy as np
 from spark_kafka_sink.broker.redis.batch_entry import BatchEntry
 from spark_kafka_sink.broker.redis.entries import EntryIds, write_fields
 from spark_kafka_sink.broker.redis.streams import OffsetSpan, RedisStreams, add_command
+from spark_kafka_sink.broker.storage.batch_table import BatchTable
 from spark_kafka_sink.broker.storage.log_storage import (
     END,
     UNLIMITED,
     BatchFacts,
-    BatchTable,
     LogStorage,
     StoredBatch,
 )

@@ -2,7 +2,8 @@
 
 In reading order:
 
-- `log_storage`: the interfaces `LogStorage` and `StorageBackend`, and batch tables
+- `log_storage`: the interfaces `LogStorage` and `StorageBackend`
+- `batch_table`: the batches of a segment
 - `log_segment`: a segment in memory
 - `segmented_storage`: `SegmentedStorage`, a log that consists of segments: rolling and retention
 - `memory_backend`: `MemoryBackend`, the backend in memory

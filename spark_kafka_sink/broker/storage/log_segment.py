@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.storage.log_storage import BatchFacts, BatchTable
+from spark_kafka_sink.broker.storage.batch_table import BatchTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from spark_kafka_sink.broker.storage.log_storage import BatchFacts
 
 
 INDEX_ENTRY_BYTES = 8

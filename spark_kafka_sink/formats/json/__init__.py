@@ -4,6 +4,7 @@ In reading order:
 
 - `json_encoder`: encode columns as `to_json` does
 - `json_derivation`: derive a JSON Schema from columns
+- `json_name_patterns`: patterns for the names of fields and map entries
 - `json_checks`: checks of rows against a given JSON Schema, which tasks execute
 - `json_check_compiler`: match a given JSON Schema to columns on the driver, and create the checks
 - `json_documents`: the documents of a JSON Schema, and their drafts

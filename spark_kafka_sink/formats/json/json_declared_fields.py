@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.formats.json.json_checks import NamePattern
+from spark_kafka_sink.formats.json.json_name_patterns import NamePattern
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

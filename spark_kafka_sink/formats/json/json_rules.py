@@ -31,7 +31,6 @@ from spark_kafka_sink.formats.json.json_checks import (
     FieldCheck,
     FiniteCheck,
     ItemsCheck,
-    NamePattern,
     NotFiniteCheck,
     RequiredKeyCheck,
 )
@@ -43,6 +42,7 @@ from spark_kafka_sink.formats.json.json_matching import (
     match_some_children,
     rejected_error,
 )
+from spark_kafka_sink.formats.json.json_name_patterns import NamePattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

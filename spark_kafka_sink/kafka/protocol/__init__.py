@@ -5,7 +5,8 @@ hand-written readers and writers, because they carry the data.
 
 In reading order:
 
-- `frame`: split a byte stream into frames, and gather buffers for sending
+- `frame`: split received bytes into frames
+- `send_buffers`: write messages as buffers for sending
 - `error_codes`: Kafka's error codes by name, and groups of codes that are handled the same way
 - `topic_partition`: a partition of a topic
 - `codec`: encode and decode messages, with a check of every length

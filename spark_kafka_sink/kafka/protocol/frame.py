@@ -1,25 +1,9 @@
-"""Split a byte stream into frames, and gather buffers for sending.
-
-`FrameReader` splits received bytes into frames. `gather` writes a message as a list of buffers, so
-that large records are sent without copying. Neither performs I/O.
-"""
+"""Split received bytes into frames, and detect other protocols, without I/O."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from kio.serial import entity_writer
-
 from spark_kafka_sink.common.errors import ProtocolError
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kio.static.protocol import Entity
-
-
-MIN_BUFFER_SIZE = 4096
-"""Minimum bytes of a separate buffer: copying smaller values is cheaper than sending them alone."""
 SIZE_BYTES = 4
 MAX_FRAME = 100 * 1024 * 1024
 """Kafka's default for socket.request.max.bytes."""
@@ -29,57 +13,6 @@ _MIN_CHUNK_SIZE = 4 * 1024
 """Minimum size in bytes of later chunks that are not copied. A separate object requires 300
 additional bytes.
 """
-
-
-class RecordBuffers:
-    """A records field whose bytes are in several buffers.
-
-    Args:
-        buffers: the buffers in order, which are not copied.
-    """
-
-    __slots__ = ("_size", "buffers")
-
-    def __init__(self, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
-        self.buffers = buffers
-        self._size = sum(map(len, buffers))
-
-    def __len__(self) -> int:
-        return self._size
-
-
-class Gatherer:
-    """Collects the output of kio's writers as a list of buffers."""
-
-    __slots__ = ("buffers", "size")
-
-    def __init__(self, start: bytes = b"") -> None:
-        self.buffers: list[bytes | bytearray | memoryview] = [bytearray(start)]
-        self.size = len(start)
-
-    def write(self, value: Any) -> None:
-        """Add bytes or the buffers of a records field."""
-        if isinstance(value, RecordBuffers):
-            for buffer in value.buffers:
-                self._append_bytes(buffer)
-        else:
-            self._append_bytes(value)
-
-    def _append_bytes(self, value: bytes | bytearray | memoryview) -> None:
-        self.size += len(value)
-        last = self.buffers[-1]
-        if len(value) >= MIN_BUFFER_SIZE:
-            self.buffers += (value, bytearray())
-        elif isinstance(last, bytearray):
-            last += value
-
-
-def gather(entity: Entity, start: bytes = b"") -> Gatherer:
-    """Write a message after `start`, as buffers. Records can be `RecordBuffers`."""
-    target = Gatherer(start)
-    writer: Any = entity_writer(type(entity))
-    writer(target, entity)
-    return target
 
 
 class OtherProtocolError(ProtocolError):
@@ -122,7 +55,7 @@ _OTHER_PROTOCOLS = (
 
 
 class FrameReader:
-    """Collects received bytes and returns complete frames, without I/O.
+    """Collects received bytes and returns complete frames.
 
     A frame that arrives in one chunk is a slice of that chunk. The chunks of all other frames are
     joined once, when the frame is complete. The reader does not allocate memory for bytes that have

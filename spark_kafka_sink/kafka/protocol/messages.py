@@ -17,7 +17,7 @@ from kio.schema.request_header.v2 import RequestHeader as FlexibleRequestHeader
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import codec
-from spark_kafka_sink.kafka.protocol.frame import gather
+from spark_kafka_sink.kafka.protocol.send_buffers import gather
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ In reading order:
 - `proc_files`: reads the files in /proc of this process, its ancestors and their threads
 - `worker_setup`: what the sink changes in Python workers: garbage collection, tracebacks, Python
 - `preloading`: the modules that `warm_up` imports
+- `pyspark_requirement`: errors if PySpark is missing or too old
 - `spark_releases`: differences between PySpark releases
 - `worker_context`: settings and shipped files that are available to a Python worker
 - `continuous_processing`: rejects streams whose rows Spark would drop

@@ -15,7 +15,6 @@ from spark_kafka_sink.common.optional_dependencies import (
     EXTRAS,
     import_extra,
     install_command,
-    reject_older,
     require_extra,
 )
 from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -76,17 +75,6 @@ def test_missing_pyspark_error(imported: str) -> None:
     output = run_without_extras(code)
     assert "needs PySpark, which is not installed in this Python" in output
     assert install_command("spark") in output
-
-
-@pytest.mark.parametrize("version", ["3.5.0", "4.10.1", "5.0.0.dev1", "unknown"])
-def test_supported_release_is_accepted(version: str) -> None:
-    reject_older(version)
-
-
-@pytest.mark.parametrize("version", ["3.4.4", "2.5"])
-def test_unsupported_release_is_rejected(version: str) -> None:
-    with pytest.raises(ImportError, match=version):
-        reject_older(version)
 
 
 def test_command_line_reports_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:

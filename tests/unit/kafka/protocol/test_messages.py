@@ -21,7 +21,6 @@ import spark_kafka_sink
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.codec import decode, encode
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.frame import MIN_BUFFER_SIZE, RecordBuffers
 from spark_kafka_sink.kafka.protocol.messages import (
     build,
     read_correlation_id,
@@ -31,6 +30,7 @@ from spark_kafka_sink.kafka.protocol.messages import (
     response_buffers,
     response_frame,
 )
+from spark_kafka_sink.kafka.protocol.send_buffers import MIN_BUFFER_SIZE, RecordBuffers
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.unit.kafka.protocol.entities import MESSAGES, entity_of
 
