@@ -239,5 +239,5 @@ class PreflightCheck:
                 del self._valid_until[next(iter(self._valid_until))]
 
 
-PREFLIGHT = PreflightCheck()
+preflight_check = PreflightCheck()
 """The preflight check of the process."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
 
 LAST_EPOCH = (1 << 15) - 1
-_CLUSTERS_WITHOUT_CLIENT_BUMPS: set[tuple[str, ...]] = set()
+_clusters_without_client_bumps: set[tuple[str, ...]] = set()
 """Bootstrap servers of clusters that reject epochs which InitProducerId has not returned.
 
 All producers of the process share it, and only add to it: no lock is needed.
@@ -103,7 +103,7 @@ class ProducerIdentity:
         self.is_used = False
         if self.state is not ProducerIdState.KNOWN:
             return  # the producer id is already missing or requested
-        if self.epoch >= LAST_EPOCH or self.cluster in _CLUSTERS_WITHOUT_CLIENT_BUMPS:
+        if self.epoch >= LAST_EPOCH or self.cluster in _clusters_without_client_bumps:
             self.transition_to(ProducerIdState.MISSING)
         else:
             self.epoch += 1
@@ -117,7 +117,7 @@ class ProducerIdentity:
 
         Apache Kafka accepts epochs that a producer has incremented; Tansu does not.
         """
-        _CLUSTERS_WITHOUT_CLIENT_BUMPS.add(self.cluster)
+        _clusters_without_client_bumps.add(self.cluster)
 
 
 class ProducerIdRequester:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 
 
-POOL: ClientPool[Client, ProducerIdentity] = ClientPool()
+idle_clients: ClientPool[Client, ProducerIdentity] = ClientPool()
 """Idle clients of this process, each with the producer id for the next session."""
 
 
@@ -33,7 +33,7 @@ def borrow_session(
 
     Close the client if the session cannot be created.
     """
-    client, identity = POOL.borrow(config) or (Client(config), ProducerIdentity())
+    client, identity = idle_clients.borrow(config) or (Client(config), ProducerIdentity())
     try:
         return ProducerSession(
             client, identity=identity, settings=settings, transaction=transaction
@@ -55,7 +55,9 @@ def give_back_session(session: ProducerSession) -> None:
         session.client.close()
         raise
     state = session.identity
-    POOL.keep(session.client, state if state.transactional_id is None else ProducerIdentity())
+    idle_clients.keep(
+        session.client, state if state.transactional_id is None else ProducerIdentity()
+    )
 
 
 def discard_session(session: ProducerSession) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ALREADY_EXISTS = "DATA_SOURCE_ALREADY_EXISTS"
 _lock = Lock()
-_known: WeakSet[SparkSession | ConnectSession] = WeakSet()
+_registered_sessions: WeakSet[SparkSession | ConnectSession] = WeakSet()
 """Sessions in which the format is registered. Guarded by `_lock`."""
 
 
@@ -60,11 +60,11 @@ def register(spark: SparkSession | ConnectSession) -> None:
         spark.createDataFrame([], "value binary")  # This makes the session active in this thread.
         use_this_python(spark.sparkContext)
     with _lock:
-        if spark in _known:
+        if spark in _registered_sessions:
             return
         try:
             spark.dataSource.register(KafkaProdDataSource)
         except PySparkException as error:
             if spark_releases.condition(error) != _ALREADY_EXISTS:
                 raise
-        _known.add(spark)
+        _registered_sessions.add(spark)

@@ -167,7 +167,7 @@ def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
     from spark_kafka_sink.kafka.security import security_checks  # Not needed in tasks or commits.
 
     check = (
-        security_checks.STREAM_SECURITY_CHECK.check if of_stream else security_checks.check_security
+        security_checks.stream_security_check.check if of_stream else security_checks.check_security
     )
     check(with_shipped_files(config).security)
 
@@ -186,12 +186,14 @@ def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool = 
     if config.preflight is PreflightMode.OFF and not config.topic_creation.create:
         return
     from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
-    from spark_kafka_sink.diagnostics.preflight import PREFLIGHT
+    from spark_kafka_sink.diagnostics.preflight import preflight_check
 
     located = replace(config, producer=with_shipped_files(config.producer))
     write = PlannedWrite(config=located, has_key=roles.has_key)
     start = latest_query_start() if of_stream else None
-    PREFLIGHT.check(write, of_stream=of_stream, start=start, only_errors=only_errors_are_logged())
+    preflight_check.check(
+        write, of_stream=of_stream, start=start, only_errors=only_errors_are_logged()
+    )
 
 
 def _check_statistics_path(config: SinkConfig) -> None:

@@ -24,7 +24,7 @@ from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session_pool import POOL, borrow_session, give_back_session
+from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session, idle_clients
 from spark_kafka_sink.report.task_report import TaskAttempt
 from tools.support.kafka_node import free_port
 from tools.support.readers import by_confluent
@@ -105,7 +105,7 @@ def main() -> None:
             write_tasks(servers, f"acks-{acks}", acks=acks, enable_idempotence=str(acks == "all"))
         print(f"{_TASKS} tasks with each codec and with acks: every record is there once")
         print(f"exactly once: {exactly_once_error(servers)}")
-        POOL.close()
+        idle_clients.close()
 
 
 if __name__ == "__main__":

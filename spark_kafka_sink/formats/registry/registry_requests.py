@@ -37,7 +37,7 @@ _NO_VERSIONS = (_NOT_FOUND, 405)
 """HTTP statuses of a check for a subject without versions, or that the registry does not know."""
 _MAX_MESSAGE_CHARS = 1_500
 """Maximum length of a registry's message, in characters."""
-_MOCKS: dict[str, Any] = {}
+_mock_clients: dict[str, Any] = {}
 """In-memory registries of this process, by URL."""
 _MISSING = range(40400, 40500)
 """Error codes of subjects, versions and schemas that do not exist."""
@@ -83,7 +83,7 @@ class RegistryRequests:
             client = self.library.SchemaRegistryClient.new_client(settings)
         # Each client of mock:// has a separate registry; clients of mock://NAME share a registry,
         # as in Java.
-        self.client = _MOCKS.setdefault(config.url, client) if config.is_mock else client
+        self.client = _mock_clients.setdefault(config.url, client) if config.is_mock else client
 
     def close(self) -> None:
         """Close the connections of the client."""

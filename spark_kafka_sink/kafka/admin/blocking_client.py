@@ -50,7 +50,7 @@ _QUOTA_HINT = (
     "client.id: raise it, write less at a time, or raise kafka.max.block.ms."
 )
 _ADMIN_CLIENT_ID = "kafkaprod-admin"
-POOL: ClientPool[BlockingClient, None] = ClientPool()
+idle_admin_clients: ClientPool[BlockingClient, None] = ClientPool()
 """Idle clients of this process; their connections and cluster metadata are reused."""
 
 
@@ -367,7 +367,7 @@ def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
 
     After an exception in the `with` block, the client is closed.
     """
-    kept = POOL.borrow(config)
+    kept = idle_admin_clients.borrow(config)
     client = BlockingClient(config) if kept is None else kept[0]
     try:
         yield client
@@ -375,4 +375,4 @@ def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
         client.close()
         raise
     client.forget_topics()
-    POOL.keep(client, None)
+    idle_admin_clients.keep(client, None)

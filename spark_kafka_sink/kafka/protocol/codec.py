@@ -62,7 +62,7 @@ offset.
 """
 SizedReader: TypeAlias = tuple[Reader, int]
 """A reader, and the minimum number of bytes that it consumes."""
-_READERS: dict[type[Any], SizedReader] = {}
+_compiled_readers: dict[type[Any], SizedReader] = {}
 BAD_BYTES = (struct.error, IndexError, OverflowError, UnicodeDecodeError)
 
 
@@ -296,9 +296,9 @@ def decode(entity_type: type[E], data: memoryview | bytes, offset: int = 0) -> t
 
 
 def _entity_reader(entity_type: type[Any]) -> SizedReader:
-    if entity_type not in _READERS:
-        _READERS[entity_type] = _compile(entity_type)
-    return _READERS[entity_type]
+    if entity_type not in _compiled_readers:
+        _compiled_readers[entity_type] = _compile(entity_type)
+    return _compiled_readers[entity_type]
 
 
 def _compile(entity_type: type[Any]) -> SizedReader:

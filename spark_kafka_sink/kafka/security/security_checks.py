@@ -124,5 +124,5 @@ class StreamSecurityCheck:
             del self._passed[next(iter(self._passed))]
 
 
-STREAM_SECURITY_CHECK = StreamSecurityCheck()
+stream_security_check = StreamSecurityCheck()
 """The check for all streams that are planned by this process."""

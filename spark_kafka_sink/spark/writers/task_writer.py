@@ -54,7 +54,7 @@ _LOADING_TASKS = 2
 """Number of tasks in a worker process that freeze newly loaded modules when they start. The second
 task freezes the modules that the first task has loaded.
 """
-_TASKS = count()
+_task_numbers = count()
 """Counts the tasks of this worker process."""
 
 
@@ -232,7 +232,7 @@ def current_task_attempt() -> TaskAttempt:
     )
 
 
-def exclude_from_garbage_collection(tasks: Iterator[int] = _TASKS) -> None:
+def exclude_from_garbage_collection(tasks: Iterator[int] = _task_numbers) -> None:
     """Exclude everything loaded so far from garbage collection, at the start of a task.
 
     pyspark.daemon runs a garbage collection after every task, which takes tens of milliseconds

@@ -361,7 +361,7 @@ def test_cluster_without_client_bumps_gets_new_producer_ids(
 
     No record is lost or duplicated.
     """
-    monkeypatch.setattr(producer_id, "_CLUSTERS_WITHOUT_CLIENT_BUMPS", set())
+    monkeypatch.setattr(producer_id, "_clusters_without_client_bumps", set())
     sim = World(brokers(since_2_5=True, partitions=PARTITIONS), batch_size=60)
     first_id, values = sim.cluster.next_producer_id, [b"%d" % number for number in range(40)]
     for session in range(3):

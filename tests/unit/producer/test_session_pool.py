@@ -21,10 +21,10 @@ from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import (
-    POOL,
     borrow_session,
     discard_session,
     give_back_session,
+    idle_clients,
 )
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from tests.support.harness.fake import FakeCluster
@@ -60,7 +60,7 @@ def client_of(producer: ProducerConfig) -> Client:
 def name(request: pytest.FixtureRequest) -> Iterator[str]:
     """Return a client id unique to the test; close idle clients afterwards."""
     yield request.node.name
-    POOL.close()
+    idle_clients.close()
 
 
 def test_equal_logins_share_a_client(name: str) -> None:

@@ -154,7 +154,7 @@ def partition_of(plan: Plan, number: int) -> int:
 
 def close_sessions() -> None:
     """Close the idle clients in the pool."""
-    pool.POOL.close()
+    pool.idle_clients.close()
 
 
 def _listen(session: ProducerSession, written: SessionResult) -> None:

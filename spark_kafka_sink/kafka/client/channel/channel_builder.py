@@ -71,10 +71,10 @@ class ChannelBuilder:
 
 
 def _load_tls_context(tls: TlsConfig) -> SSLContext:
-    from spark_kafka_sink.kafka.security.tls.context_cache import CONTEXTS
+    from spark_kafka_sink.kafka.security.tls.context_cache import broker_contexts
 
     try:
-        return CONTEXTS.context(tls)
+        return broker_contexts.context(tls)
     except (KafkaProdError, OSError):
         raise
     except Exception as error:  # noqa: BLE001 - a library's error ends only the connection

@@ -8,7 +8,7 @@ from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, decode_text
 from spark_kafka_sink.kafka.security.tokens.token import parse_json_object, text_field
-from spark_kafka_sink.kafka.security.tokens.token_cache import PROCESS_WIDE, TokenCache
+from spark_kafka_sink.kafka.security.tokens.token_cache import TokenCache, shared_tokens
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import RefreshPolicy
@@ -43,7 +43,7 @@ def bearer_exchange(
     policy: RefreshPolicy,
     extensions: tuple[tuple[str, str], ...] = (),
     *,
-    cache: TokenCache = PROCESS_WIDE,
+    cache: TokenCache = shared_tokens,
 ) -> SaslExchange:
     """Return an exchange that sends a token.
 

@@ -78,8 +78,8 @@ class SaltedPasswords:
         return hmac.digest(self._digest_key, head + salt + password, "sha256")
 
 
-_PROCESS_WIDE = SaltedPasswords()
-"""Shared by all connections of a worker process."""
+_shared_passwords = SaltedPasswords()
+"""The salted passwords of this process, for all of its connections."""
 
 
 def client_proof(algorithm: str, salted_password: bytes, auth_message: bytes) -> bytes:
@@ -194,7 +194,7 @@ def scram_exchange(
     login: PasswordLogin,
     *,
     nonce: str | None = None,
-    salted_passwords: SaltedPasswords = _PROCESS_WIDE,
+    salted_passwords: SaltedPasswords = _shared_passwords,
 ) -> SaslExchange:
     """Return an exchange for the login of a user or a delegation token.
 

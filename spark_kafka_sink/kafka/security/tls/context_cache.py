@@ -153,5 +153,5 @@ class ContextCache:
             del self._entries[next(iter(self._entries))]
 
 
-CONTEXTS = ContextCache()
+broker_contexts = ContextCache()
 """TLS contexts for connections to brokers, shared by the process."""

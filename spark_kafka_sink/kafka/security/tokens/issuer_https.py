@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_RESPONSE_BYTES = 1_000_000
 """Maximum size of a response in bytes, as in Java's HttpJwtRetriever."""
 _CHUNK_BYTES = 16 * 1024
-CONTEXTS = ContextCache()
+issuer_contexts = ContextCache()
 """TLS contexts for connections to issuers, shared by the process. Connections to brokers do not use
 these contexts, because urllib3 modifies them.
 """
@@ -67,7 +67,7 @@ def mount_tls(session: Session, login: ClientCredentialsLogin) -> None:
     Raises:
         ConfigError: a trust store or key store cannot be read on this host.
     """
-    context = CONTEXTS.context(login.tls or TlsConfig())
+    context = issuer_contexts.context(login.tls or TlsConfig())
     session.mount("https://", VerifyingAdapter(context))
 
 

@@ -176,8 +176,8 @@ class TokenCache:
         raise error
 
 
-PROCESS_WIDE = TokenCache()
-"""Shared by all connections of a worker process."""
+shared_tokens = TokenCache()
+"""The tokens of this process, for all of its connections."""
 
 
 def _usable_token(entry: _CachedToken, now_ms: int) -> Token | None:

@@ -176,7 +176,7 @@ class StoreReader:
 def stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[StoreReader]:
     reader = StoreReader()
     cache = ContextCache(reader)
-    monkeypatch.setattr("spark_kafka_sink.kafka.security.tls.context_cache.CONTEXTS", cache)
+    monkeypatch.setattr("spark_kafka_sink.kafka.security.tls.context_cache.broker_contexts", cache)
     yield reader
     reader.answering.set()
 

@@ -19,7 +19,7 @@ def test_unknown_error_is_named_and_not_quoted(monkeypatch: pytest.MonkeyPatch) 
         raise LookupError("hunter2")
 
     monkeypatch.setattr(
-        "spark_kafka_sink.kafka.security.tls.context_cache.CONTEXTS", ContextCache(fail)
+        "spark_kafka_sink.kafka.security.tls.context_cache.broker_contexts", ContextCache(fail)
     )
     with pytest.raises(TlsError, match=r"kafka\.ssl\.\* options: LookupError") as said:
         ChannelBuilder(SecurityConfig(protocol=SecurityProtocol.SSL, tls=TlsConfig()))

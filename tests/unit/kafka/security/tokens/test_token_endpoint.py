@@ -26,7 +26,7 @@ from spark_kafka_sink.config.security.security_config import (
 )
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from spark_kafka_sink.kafka.security.tls.client_context import create_client_context
-from spark_kafka_sink.kafka.security.tls.context_cache import CONTEXTS, ContextCache
+from spark_kafka_sink.kafka.security.tls.context_cache import ContextCache, broker_contexts
 from spark_kafka_sink.kafka.security.tokens import issuer_https
 from spark_kafka_sink.kafka.security.tokens.client_credentials import ClientCredentialsSource
 from spark_kafka_sink.kafka.security.tokens.token_cache import TokenCache
@@ -301,14 +301,14 @@ def test_issuers_context_is_created_once_and_separate_from_the_brokers(
         contexts.append(create_client_context(config))
         return contexts[-1]
 
-    monkeypatch.setattr(issuer_https, "CONTEXTS", ContextCache(make))
+    monkeypatch.setattr(issuer_https, "issuer_contexts", ContextCache(make))
     certificate = authority.server("localhost").write(tmp_path)
     tls = trusting(authority)
     with ScriptedIssuer(always(granted("good")), certificate) as issuer:
         for _ in range(3):
             assert source(client_login(issuer.url, tls=tls)).fetch().value == "good"
     assert len(contexts) == 1
-    assert CONTEXTS.context(tls) not in contexts
+    assert broker_contexts.context(tls) not in contexts
 
 
 @pytest.mark.parametrize("tls", [None, "other"])
