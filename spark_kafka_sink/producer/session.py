@@ -180,7 +180,7 @@ class ProducerSession:
 
     @property
     def has_sent_init_producer_id(self) -> bool:
-        """True if InitProducerId was sent, so the session might write to a joined transaction."""
+        """True if InitProducerId was sent, so the session might write to a shared transaction."""
         manager = self._transaction_manager
         return manager is not None and manager.has_sent_init_producer_id
 

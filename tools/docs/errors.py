@@ -23,7 +23,7 @@ _DOES = {
     BatchAction.COMPLETE: "the batch counts as delivered: the broker already has it",
     BatchAction.REFRESH_AND_RETRY: "metadata is refreshed, then the batch is retried",
     BatchAction.RETRY: "the batch is retried after a backoff",
-    BatchAction.SPLIT: "the batch is split and its parts are sent",
+    BatchAction.SPLIT: "the batch is split and its pieces are sent",
     BatchAction.BUMP_AND_RETRY: "the producer epoch is bumped, then the batch is retried",
     BatchAction.FATAL: "the task fails, and its producer ID is discarded",
 }

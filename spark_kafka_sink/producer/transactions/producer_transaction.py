@@ -29,7 +29,7 @@ _UNEXPECTED_SEQUENCE = error_name(ErrorCode.out_of_order_sequence_number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedTransaction:
+class SharedTransaction:
     """A transaction that a driver has begun and that several sessions write to.
 
     Leaders identify a producer only by its id and epoch. If two sessions wrote to the same
@@ -48,12 +48,12 @@ class TransactionSettings:
     """Settings of a session's transaction."""
 
     transactional_id: str
-    """An id that has not been used, unless `joined` is set."""
+    """An id that has not been used, unless `shared` is set."""
     timeout_ms: int
     """transaction.timeout.ms: the coordinator aborts a transaction that is open for longer."""
     two_phase: bool = False
     """True for a transaction without a timeout (KIP-939), which brokers must allow."""
-    joined: JoinedTransaction | None = None
+    shared: SharedTransaction | None = None
     """The transaction to write to, if a driver has begun it."""
     abort_flag: str | None = None
     """A transactional id that the driver creates before it lists the transactions to abort. A task
@@ -65,7 +65,7 @@ class TransactionSettings:
     @property
     def first_id(self) -> str:
         """The transactional id of the first InitProducerId, sent before any record."""
-        return self.transactional_id if self.joined is None else self.joined.claim_id
+        return self.transactional_id if self.shared is None else self.shared.claim_id
 
     @property
     def acl(self) -> Acl:
@@ -161,4 +161,4 @@ def mark_uncommittable(error: KafkaProdError, settings: TransactionSettings) -> 
         "read_committed consumers never see its records"
     )
     if error.kafka_error == _UNEXPECTED_SEQUENCE:
-        error.hint = RUN_AGAIN if settings.joined is None else _SHARED_PARTITION
+        error.hint = RUN_AGAIN if settings.shared is None else _SHARED_PARTITION

@@ -36,11 +36,11 @@ def abort_request(
     opened: TransactionalProducer | None,
     context: object,
 ) -> Request:
-    """Return the request that aborts the transaction; `opened` may be None in a joined one."""
-    if settings.joined is not None:
+    """Return the request that aborts the transaction; `opened` may be None in a shared one."""
+    if settings.shared is not None:
         # If a newer driver has bumped the epoch, EndTxn fails, whereas InitProducerId would abort
         # the newer driver's transaction.
-        return coordinator_requests.end_request(connection, settings.joined.producer, context)
+        return coordinator_requests.end_request(connection, settings.shared.producer, context)
     assert opened is not None
     if opened.version.bumps_epoch:
         return coordinator_requests.end_request(connection, opened, context)

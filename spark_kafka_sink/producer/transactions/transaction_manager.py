@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.transactions.producer_transaction import (
-        JoinedTransaction,
+        SharedTransaction,
         TransactionSettings,
     )
 
@@ -351,23 +351,23 @@ class TransactionManager:
             self._transition_to(ProducerTransactionState.READY)
 
     def _resolve_producer(self, completion: Completion, response: Any) -> TransactionalProducer:
-        """Return the granted producer, or the producer of the joined transaction."""
-        joined = self.settings.joined
-        if joined is None:
+        """Return the granted producer, or the producer of the shared transaction."""
+        shared = self.settings.shared
+        if shared is None:
             connection = self._client.network.broker(completion.node.node_id).connection
             return transactions.producer_in(
                 response, self.settings.transactional_id, connection.transaction_version
             )
         if int(response.producer_epoch) != FIRST_EPOCH:
             self.identity.transition_to(ProducerIdState.MISSING)
-            raise second_attempt_error(joined.claim_id)
-        self._coordinate(joined)
-        return joined.producer
+            raise second_attempt_error(shared.claim_id)
+        self._coordinate(shared)
+        return shared.producer
 
-    def _coordinate(self, joined: JoinedTransaction) -> None:
-        """Switch to the coordinator of the joined transaction, which may be a different broker."""
+    def _coordinate(self, shared: SharedTransaction) -> None:
+        """Switch to the coordinator of the shared transaction, which may be a different broker."""
         self._coordinator = self._own_coordinator = CoordinatorLookup(
-            self._client, joined.producer.transactional_id, self._acls
+            self._client, shared.producer.transactional_id, self._acls
         )
 
     def _handle_add_partitions(self, completion: Completion, now: float) -> None:
@@ -429,10 +429,10 @@ class TransactionManager:
         """Start aborting a failed transaction if it has begun."""
         if self.state is not ProducerTransactionState.ABORTABLE_ERROR:
             return
-        joined = self.settings.joined
-        if joined is not None and self.has_sent_init_producer_id:
+        shared = self.settings.shared
+        if shared is not None and self.has_sent_init_producer_id:
             # No later attempt can replace this attempt, so the whole batch cannot be committed.
-            self._coordinate(joined)
+            self._coordinate(shared)
         elif not self.has_begun:
             self._transition_to(ProducerTransactionState.ABORTED)
             return

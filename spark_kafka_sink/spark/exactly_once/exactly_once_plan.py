@@ -16,7 +16,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     abort_flag_id,
 )
 from spark_kafka_sink.producer.transactions.producer_transaction import (
-    JoinedTransaction,
+    SharedTransaction,
     TransactionSettings,
 )
 
@@ -98,7 +98,7 @@ class ExactlyOncePlan:
                 transactional_id=self.shared.transactional_id,
                 timeout_ms=self.timeout_ms,
                 id_prefix=acl_prefix(self.scope.prefix),
-                joined=JoinedTransaction(producer=self.shared, claim_id=task_id.claim_id),
+                shared=SharedTransaction(producer=self.shared, claim_id=task_id.claim_id),
             )
         return TransactionSettings(
             transactional_id=str(task_id),

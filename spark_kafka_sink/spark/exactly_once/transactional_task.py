@@ -131,11 +131,11 @@ class TransactionalTaskWriter(TaskWriter):
             nonlocal transaction
             transaction = None if session is None else self._left_open(session)
             # Claim even if there are no rows, so that no other attempt of this task can write.
-            if settings.joined is not None and not (session and session.has_sent_init_producer_id):
+            if settings.shared is not None and not (session and session.has_sent_init_producer_id):
                 config = worker_context.with_shipped_files(
                     self.config.producer, self.artifact_folder
                 )
-                claim_id, prefix = settings.joined.claim_id, self.plan.scope.prefix
+                claim_id, prefix = settings.shared.claim_id, self.plan.scope.prefix
                 claim(config, claim_id, self.plan.timeout_ms, prefix)
 
         report, written = self.send_rows(batches, settings, finish)

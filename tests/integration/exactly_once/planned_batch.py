@@ -21,7 +21,7 @@ from spark_kafka_sink.producer.session_pool import (
     give_back_session,
 )
 from spark_kafka_sink.producer.transactions.producer_transaction import (
-    JoinedTransaction,
+    SharedTransaction,
     TransactionSettings,
 )
 from spark_kafka_sink.report.task_report import TaskAttempt
@@ -44,9 +44,9 @@ class PlannedBatch:
 
     def session(self, task: int) -> ProducerSession:
         """Return the session of a task attempt."""
-        joined = JoinedTransaction(producer=self.shared, claim_id=self.claim_id(task))
+        shared = SharedTransaction(producer=self.shared, claim_id=self.claim_id(task))
         settings = TransactionSettings(
-            transactional_id=self.shared.transactional_id, timeout_ms=TIMEOUT_MS, joined=joined
+            transactional_id=self.shared.transactional_id, timeout_ms=TIMEOUT_MS, shared=shared
         )
         return borrow_session(self.writes.config.producer, transaction=settings)
 

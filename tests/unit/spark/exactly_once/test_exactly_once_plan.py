@@ -99,10 +99,10 @@ def test_all_attempts_of_a_task_share_their_claim() -> None:
     tasks = [TaskAttempt(partition_id=3, task_attempt_id=attempt) for attempt in (70, 71)]
     first, second = (plan.transaction("q", "5", task) for task in tasks)
     assert first == second
-    assert first.joined is not None
-    assert (first.transactional_id, first.joined.producer) == ("t", shared)
+    assert first.shared is not None
+    assert (first.transactional_id, first.shared.producer) == ("t", shared)
     assert first.id_prefix == "orders/"
-    assert first.joined.claim_id == f"orders/stream/q/5/{plan.nonce}/3"
+    assert first.shared.claim_id == f"orders/stream/q/5/{plan.nonce}/3"
 
 
 def test_plan_is_pickled_with_the_writer() -> None:

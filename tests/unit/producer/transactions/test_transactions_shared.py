@@ -9,7 +9,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.transactions.producer_transaction import (
-    JoinedTransaction,
+    SharedTransaction,
     TransactionSettings,
 )
 from tests.support.harness.coordinator import CoordinatorFault, FakeTransaction
@@ -28,10 +28,10 @@ def sim(request: pytest.FixtureRequest) -> Iterator[World]:
     producer = TransactionalProducer(
         transactional_id=DRIVER, producer_id=77, epoch=5, version=request.param
     )
-    joined = JoinedTransaction(producer=producer, claim_id=CLAIM)
-    settings = TransactionSettings(transactional_id=DRIVER, timeout_ms=60_000, joined=joined)
-    with world(cluster, transaction=settings) as joined_world:
-        yield joined_world
+    shared = SharedTransaction(producer=producer, claim_id=CLAIM)
+    settings = TransactionSettings(transactional_id=DRIVER, timeout_ms=60_000, shared=shared)
+    with world(cluster, transaction=settings) as shared_world:
+        yield shared_world
 
 
 def test_session_uses_the_drivers_producer(sim: World) -> None:
