@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain, islice
 
-from spark_kafka_sink.common.arguments import check_options
+from spark_kafka_sink.common.arguments import options_as_text
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
@@ -56,8 +56,7 @@ def read_records(
         BrokerUnavailableError: the brokers have not responded in time.
         KafkaProdError: the client cannot log in, or a batch cannot be decoded.
     """
-    check_options("read_records(**options)", options)
-    config = SinkConfig.parse({name: _text(value) for name, value in options.items()})
+    config = SinkConfig.parse(options_as_text("read_records(**options)", options))
     names = topics or ((config.topic,) if config.topic else ())
     if not names or not all(isinstance(name, str) for name in names):
         raise ConfigError(
@@ -85,8 +84,3 @@ def _check_size(offsets: int) -> None:
             f"read_records() would read up to {offsets:,} records into memory",
             hint="Set limit, partition or offset, or read with Spark's format('kafka').",
         )
-
-
-def _text(value: object) -> str:
-    """Convert an option value to text, like Spark's `option`."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -18,7 +18,7 @@ In reading order:
 - `debug_log`: the events of kafka.debug
 - `logs`: warnings that are logged once, visible loggers, and checks without log lines
 - `local_path`: local paths with ~ for the home directory
-- `arguments`: checks of arguments to public functions
+- `arguments`: checks of arguments to public functions, and the text of option values
 - `optional_dependencies`: optional dependencies, and errors if one is missing
 - `version`: the package's version
 """

@@ -1,4 +1,4 @@
-"""Checks of arguments to the package's public functions.
+"""Checks of arguments to the package's public functions, and the text of option values.
 
 Without these checks, a wrong object would fail deep inside the package with an error about an
 attribute that the caller never used.
@@ -6,12 +6,12 @@ attribute that the caller never used.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 SESSION = "a SparkSession"
 FRAME = "a DataFrame"
@@ -51,6 +51,23 @@ def check_options(call: str, options: object) -> None:
             raise ConfigError(
                 f"{call}: option {name} is None", hint="Set a value, or omit the option."
             )
+
+
+def options_as_text(call: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options as text, as Spark's `option` converts them.
+
+    Args:
+        call: the function that was called, for an error message.
+        options: the options.
+
+    Raises:
+        ConfigError: the options are not a mapping of names to values.
+    """
+    check_options(call, options)
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+    }
 
 
 def _type_text(value: object) -> str:

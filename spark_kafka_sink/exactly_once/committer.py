@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,12 +24,13 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 from spark_kafka_sink.exactly_once.transactional_id import Scope, ScopeKind, nonces_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from spark_kafka_sink.common.recreated_topics import WrittenTopic
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
+    from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 
@@ -61,10 +63,7 @@ class BatchCommitter:
             TransactionError: the record in the decision log cannot be parsed.
             BrokerUnavailableError: max.block.ms has passed.
         """
-        with connected_scope_client(self._config, self._scope) as scope_client:
-            scope_client.check_apis()
-            if self._scope.kind is ScopeKind.RUN:
-                recover_runs(scope_client)
+        with self._planning_client() as scope_client:
             return recover_scope(scope_client, lambda _: self._resets_state, create=True)
 
     def has_later_batch(self) -> bool:
@@ -92,10 +91,7 @@ class BatchCommitter:
             ConfigError: the brokers are too old to describe producers.
             KafkaProdError: see `recover`.
         """
-        with connected_scope_client(self._config, self._scope) as scope_client:
-            scope_client.check_apis()
-            if self._scope.kind is ScopeKind.RUN:
-                recover_runs(scope_client)
+        with self._planning_client() as scope_client:
             return shared_commit.begin_shared(scope_client, timeout_ms, reset=self._resets_state)
 
     def commit(
@@ -170,6 +166,15 @@ class BatchCommitter:
             write = replace(write, rows=write.rows if complete else None, topics=None)
         with connected_scope_client(self._config, self._scope) as scope_client:
             return shared_commit.abort_shared(scope_client, write, shared, batch, results)
+
+    @contextmanager
+    def _planning_client(self) -> Iterator[ScopeClient]:
+        """Yield the scope's client, after the decisions of earlier runs are finished."""
+        with connected_scope_client(self._config, self._scope) as scope_client:
+            scope_client.check_apis()
+            if self._scope.kind is ScopeKind.RUN:
+                recover_runs(scope_client)
+            yield scope_client
 
     def _batch_write(
         self, query_id: str | None, batch: str, results: Sequence[TaskResult], nonce: str | None

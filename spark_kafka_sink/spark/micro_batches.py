@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_kafka_sink.common.arguments import options_as_text
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.spark.reports import report_paths
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.runtime.internals import QUERY_ID
-from spark_kafka_sink.spark.write import options_as_text, write
+from spark_kafka_sink.spark.write import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

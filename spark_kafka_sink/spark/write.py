@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.util import inheritable_thread_target
 
-from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
+from spark_kafka_sink.common.arguments import FRAME, check_argument, options_as_text
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.spark.arrow_batches import without_measuring
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, batch_number
@@ -119,23 +119,6 @@ def _run_of(spark: SparkSession | ConnectSession) -> str | None:
     if not isinstance(spark, SparkSession) or not spark.sparkContext.getLocalProperty(QUERY_ID):
         return None
     return run_id(spark.sparkContext.getLocalProperty(JOB_GROUP))
-
-
-def options_as_text(call: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the options as text, as Spark's `option` converts them.
-
-    Args:
-        call: the function that was called, for an error message.
-        options: the options.
-
-    Raises:
-        ConfigError: the options are not a mapping of names to values.
-    """
-    check_options(call, options)
-    return {
-        name: str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in options.items()
-    }
 
 
 def _run_tasks(df: DataFrame, job: WriteJob) -> list[object]:
