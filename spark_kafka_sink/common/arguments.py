@@ -37,22 +37,6 @@ def check_argument(
         raise ConfigError(f"{call} needs {expected}, not {_type_text(value)}", hint=hint or None)
 
 
-def check_options(call: str, options: object) -> None:
-    """Raise an error if options are not a mapping of names to values.
-
-    Raises:
-        ConfigError: `options` is not such a mapping, or a value is None.
-    """
-    check_argument(call, options, "a dict of options", ("items", "keys"))
-    for name, value in options.items():  # type: ignore[attr-defined]
-        if not isinstance(name, str):
-            raise ConfigError(f"{call}: the name of an option is {_type_text(name)}, not a string")
-        if value is None:
-            raise ConfigError(
-                f"{call}: option {name} is None", hint="Set a value, or omit the option."
-            )
-
-
 def options_as_text(call: str, options: Mapping[str, Any]) -> dict[str, str]:
     """Return the options as text, as Spark's `option` converts them.
 
@@ -61,9 +45,16 @@ def options_as_text(call: str, options: Mapping[str, Any]) -> dict[str, str]:
         options: the options.
 
     Raises:
-        ConfigError: the options are not a mapping of names to values.
+        ConfigError: the options are not a mapping of names to values, or a value is None.
     """
-    check_options(call, options)
+    check_argument(call, options, "a dict of options", ("items", "keys"))
+    for name, value in options.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"{call}: the name of an option is {_type_text(name)}, not a string")
+        if value is None:
+            raise ConfigError(
+                f"{call}: option {name} is None", hint="Set a value, or omit the option."
+            )
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in options.items()

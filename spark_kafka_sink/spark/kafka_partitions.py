@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from spark_kafka_sink.common.arguments import FRAME, check_argument, check_options
+from spark_kafka_sink.common.arguments import FRAME, check_argument, options_as_text
 from spark_kafka_sink.common.errors import ColumnError, ConfigError, UnknownTopicError
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
@@ -30,7 +30,7 @@ _RETRY_TIMEOUT_S = 2.0
 
 def repartition_by_kafka_partition(
     df: DataFrame,
-    options: Mapping[str, str],
+    options: Mapping[str, Any],
     *,
     partitions: int | Mapping[str, int] | None = None,
     topics: Sequence[str] | str = (),
@@ -64,12 +64,12 @@ def repartition_by_kafka_partition(
     """
     call = "repartition_by_kafka_partition(df, options)"
     check_argument(call, df, FRAME, ("schema", "withColumn", "repartition"))
-    check_options(call, options)
+    user_options = options_as_text(call, options)
     if isinstance(topics, str):
         topics = (topics,)
     if tasks is not None and tasks < 1:
         raise ConfigError(f"{call}: tasks={tasks}", hint="Use a number above 0, or omit it.")
-    config = SinkConfig.parse(dict(options))
+    config = SinkConfig.parse(user_options)
     ColumnRoles.of(df.schema, config)
     if config.producer.partitioner_function is not None:
         raise ConfigError(

@@ -1,16 +1,18 @@
-"""The function that assigns keys to partitions in Spark."""
+"""The function that assigns keys to partitions in Spark, and its options."""
 
 from random import Random
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import PartitionerName
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES, Partitioner
-from spark_kafka_sink.spark.kafka_partitions import key_hashes
+from spark_kafka_sink.spark.kafka_partitions import key_hashes, repartition_by_kafka_partition
 from tests.integration.support.producer_writes import rows
 
 KEYS = [b"%d key" % number for number in range(300)] + [b"", None]
@@ -29,3 +31,9 @@ def test_keys_are_assigned_as_by_the_producer(kind: PartitionerName) -> None:
     partitions = [COUNT if hash_ is None else hash_ % COUNT for hash_ in hashes]
     assert partitions == targets
     assert len(np.unique(partitions)) >= COUNT
+
+
+def test_option_values_need_not_be_text() -> None:
+    options = {"kafka.bootstrap.servers": "h:1", "dryRun": True, "kafka.linger.ms": -1}
+    with pytest.raises(ConfigError, match=r"kafka\.linger\.ms is '-1'"):
+        repartition_by_kafka_partition(Mock(), options)
