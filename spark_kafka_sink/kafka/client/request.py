@@ -72,7 +72,7 @@ class Completion(NamedTuple):
     """
 
     node: Node
-    flight: InFlightRequest
+    sent_request: InFlightRequest
     latency: float
     """Seconds from sending to the response."""
     response: Any | None = None
@@ -91,12 +91,12 @@ class Completion(NamedTuple):
     @property
     def request(self) -> Request:
         """The request that has completed."""
-        return self.flight.request
+        return self.sent_request.request
 
     @property
     def correlation_id(self) -> int:
         """The request's correlation id."""
-        return self.flight.correlation_id
+        return self.sent_request.correlation_id
 
     @property
     def throttle_ms(self) -> int:

@@ -93,7 +93,7 @@ class AdmissionControl:
         """Wait for the rate limits and for buffer space, and charge the chunk to the buffer."""
         while True:
             self._limiter.refill(self.client.clock.monotonic(), self.breakers.ramp)
-            wait = self._limiter.seconds_until_due
+            wait = self._limiter.seconds_until_due()
             if not wait:
                 break
             self.state.wait_for(lambda: False, wait)

@@ -129,7 +129,6 @@ class RateLimiter:
         self._factor = factor
         self._next_step = ramp.seconds_until_step(now)
 
-    @property
     def seconds_until_due(self) -> float:
         """Return the seconds to wait before the next chunk, as of the latest `refill`.
 

@@ -45,7 +45,7 @@ def test_rate_doubles_each_second_after_trouble(after: float, factor: float) -> 
 def wait_of_chunk(limiter: RateLimiter, now: float, ramp: Ramp) -> float:
     """Return the seconds that a chunk must wait."""
     limiter.refill(now, ramp)
-    return limiter.seconds_until_due
+    return limiter.seconds_until_due()
 
 
 def test_ramp_that_is_about_to_rise_does_not_admit_a_chunk() -> None:
