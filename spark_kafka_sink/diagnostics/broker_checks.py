@@ -74,7 +74,7 @@ def _all_refuse(client: BlockingClient) -> bool:
 def _unreachable_finding(client: BlockingClient, seconds: float) -> Finding:
     servers = client.config.bootstrap_servers
     under_way = {
-        str(broker.node): connection_checks.no_response(broker.connection.state, seconds)
+        str(broker.node): connection_checks.no_response(broker.state, seconds)
         for broker in client.brokers()
     }
     findings = []

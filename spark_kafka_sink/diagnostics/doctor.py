@@ -142,7 +142,7 @@ class Doctor:
         deadline = client.deadline(self.seconds)
         while len(outcomes) < len(nodes) and client.now() < deadline:
             client.run_once(min(deadline - client.now(), _MAX_POLL_S))
-        states = {broker.node: broker.connection.state for broker in client.brokers()}
+        states = {broker.node: broker.state for broker in client.brokers()}
         failures = {}
         for node in nodes:
             outcome = outcomes.get(node)
@@ -186,11 +186,7 @@ def _try_addresses(client: BlockingClient, server: str, seconds: float) -> Diagn
             if brokers and brokers[0].failures:
                 return client.failures.diagnosis(server)
             if left <= 0:
-                return (
-                    connection_checks.no_response(brokers[0].connection.state, seconds)
-                    if brokers
-                    else None
-                )
+                return connection_checks.no_response(brokers[0].state, seconds) if brokers else None
             client.run_once(min(left, _MAX_POLL_S))
     except KafkaProdError:
         return client.failures.diagnosis(server)

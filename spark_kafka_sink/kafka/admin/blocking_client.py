@@ -218,7 +218,7 @@ class BlockingClient:
         """Return the API version for requests to a broker, or None if it is not connected."""
         if not self._network.is_ready(node, self.now()):
             return None
-        return self._network.broker(node.node_id).connection.version(api, max_version)
+        return self._network.broker(node.node_id).protocol.version(api, max_version)
 
     def await_metadata(self, deadline: float | None) -> None:
         """Wait until the client has received metadata at least once.
@@ -312,7 +312,7 @@ class BlockingClient:
             del self._queues[node]
 
     def _send(self, queued: QueuedRequest, now: float) -> None:
-        connection = self._network.broker(queued.node.node_id).connection
+        connection = self._network.broker(queued.node.node_id).protocol
         try:
             version = connection.version(queued.api, queued.max_version)
         except ProtocolError as error:

@@ -45,7 +45,7 @@ class BrokerConnection:
     login: SaslLogin | None = None
     random: Random | None = None
     clock: Callable[[], float] = time.monotonic
-    connection: ConnectionProtocol = field(init=False)
+    protocol: ConnectionProtocol = field(init=False)
     transport: Transport | None = None
     addresses: list[Address] = field(default_factory=list)
     """Resolved addresses that have not been tried yet."""
@@ -72,25 +72,30 @@ class BrokerConnection:
     """The selector events registered for the transport."""
 
     def __post_init__(self) -> None:
-        self.connection = self._new_connection()
+        self.protocol = self._new_protocol()
+
+    @property
+    def state(self) -> ChannelState:
+        """The state of the connection."""
+        return self.protocol.state
 
     @property
     def is_ready(self) -> bool:
         """True if requests can be sent."""
-        return self.connection.state is ChannelState.READY
+        return self.state is ChannelState.READY
 
     @property
     def is_idle(self) -> bool:
         """True if connected, but no requests are in flight. Brokers can close such a connection."""
-        connection = self.connection
+        protocol = self.protocol
         return self.is_ready and not (
-            connection.in_flight or connection.send_queue or connection.fire_and_forget
+            protocol.in_flight or protocol.send_queue or protocol.fire_and_forget
         )
 
     @property
     def is_writing(self) -> bool:
         """True if bytes of a request have not been written yet."""
-        return bool(self.connection.send_queue)
+        return bool(self.protocol.send_queue)
 
     @property
     def cipher(self) -> str:
@@ -100,27 +105,27 @@ class BrokerConnection:
     @property
     def wants_write(self) -> bool:
         """True if the selector must wait until the socket is writable."""
-        connection, transport = self.connection, self.transport
-        if connection.state is ChannelState.CONNECTING:
+        protocol, transport = self.protocol, self.transport
+        if protocol.state is ChannelState.CONNECTING:
             return True
         if transport is None:
-            return bool(connection.send_queue)
-        return transport.unsent or (bool(connection.send_queue) and not transport.wants_read)
+            return bool(protocol.send_queue)
+        return transport.unsent or (bool(protocol.send_queue) and not transport.wants_read)
 
     def is_login_due(self, now: float) -> bool:
         """Return True if the login must be renewed before the next request (KIP-368)."""
-        due = self.connection.login_due
+        due = self.protocol.login_due
         return due is not None and now >= due
 
     def circumstances(self, security: SecurityConfig, *, is_accepted: bool) -> Circumstances:
         """Return the progress of the connection, for the diagnosis of a failure."""
-        connection = self.connection
+        protocol = self.protocol
         return Circumstances(
             broker=str(self.node),
             security=security,
-            state=connection.state,
-            has_responded=connection.has_responded,
-            is_waiting=bool(connection.in_flight),
+            state=protocol.state,
+            has_responded=protocol.has_responded,
+            is_waiting=bool(protocol.in_flight),
             is_accepted=is_accepted,
         )
 
@@ -170,7 +175,7 @@ class BrokerConnection:
         """Return and reset the counts since the last call, or None if nothing was transferred."""
         if not (self.bytes_out or self.bytes_in):
             return None
-        traffic = Traffic(self.bytes_out, self.bytes_in, self.connection.take_responses())
+        traffic = Traffic(self.bytes_out, self.bytes_in, self.protocol.take_responses())
         if self.bytes_out:
             self.wrote_at = now
         if self.bytes_in:
@@ -184,38 +189,38 @@ class BrokerConnection:
         Raises:
             OSError: the connection was refused or lost, or its TLS handshake failed.
         """
-        connection, transport = self.connection, self.transport
+        protocol, transport = self.protocol, self.transport
         if transport is None or not transport.finish_connect():
             return
-        if connection.state is ChannelState.CONNECTING and channels.uses_tls:
-            connection.change_state(ChannelState.TLS_HANDSHAKE)
+        if protocol.state is ChannelState.CONNECTING and channels.uses_tls:
+            protocol.change_state(ChannelState.TLS_HANDSHAKE)
             self.transport = channels.encrypted(transport, self.node.host)
             self.continue_connecting(channels, now)
             return
-        connection.start_handshake(now)
+        protocol.start_handshake(now)
         self.flush()
 
     def set_client_id(self, client_id: str) -> None:
         """Set the client id for the headers of later requests."""
-        self.client_id = self.connection.client_id = client_id
+        self.client_id = self.protocol.client_id = client_id
 
     def send(self, request: Request, now: float) -> InFlightRequest:
         """Queue a request, and write what the socket accepts; raise OSError if disconnected."""
-        sent = self.connection.enqueue(request, now)
+        sent = self.protocol.enqueue(request, now)
         self.last_used = now
         self.flush()
         return sent
 
     def flush(self) -> None:
         """Write until the socket is full or the queue is empty; raise OSError if disconnected."""
-        connection, transport = self.connection, self.transport
-        queue = connection.send_queue
+        protocol, transport = self.protocol, self.transport
+        queue = protocol.send_queue
         while transport is not None and (queue or transport.unsent):
             buffers = [queue[i] for i in range(min(len(queue), MAX_BUFFERS))]
             written = transport.write(buffers)
             if not written:
                 return
-            connection.record_written(written)
+            protocol.record_written(written)
             self.bytes_out += written
 
     def receive(self, now: float) -> Iterator[tuple[InFlightRequest, Any]]:
@@ -229,7 +234,7 @@ class BrokerConnection:
             if not data:
                 raise ConnectionResetError(CLOSED)
             self.bytes_in += len(data)
-            yield from self.connection.receive_data(data, now)
+            yield from self.protocol.receive_data(data, now)
             self.last_used = now
         self.flush()
 
@@ -239,7 +244,7 @@ class BrokerConnection:
         A broker does not read requests while it throttles the client. Therefore, the timeout starts
         after the throttling ends.
         """
-        oldest = self.connection.oldest_request_sent_at()
+        oldest = self.protocol.oldest_request_sent_at()
         return None if oldest is None else max(oldest, self.throttled_until)
 
     def deadlines(self, request_timeout: float) -> Iterator[float]:
@@ -257,15 +262,15 @@ class BrokerConnection:
 
     def reset(self) -> list[InFlightRequest]:
         """Reset the connection and return its unanswered requests."""
-        in_flight = [*self.connection.in_flight, *self.connection.fire_and_forget]
+        in_flight = [*self.protocol.in_flight, *self.protocol.fire_and_forget]
         # Handshake requests have no context, because no caller waits for them.
         lost = [flight for flight in in_flight if flight.request.context is not None]
         if self.transport is not None:
             self.transport.close()
         self.transport, self.connect_by = None, 0.0
         self.wrote_at = self.read_at = None
-        self.connection = self._new_connection()
+        self.protocol = self._new_protocol()
         return lost
 
-    def _new_connection(self) -> ConnectionProtocol:
+    def _new_protocol(self) -> ConnectionProtocol:
         return ConnectionProtocol(self.client_id, self.login, self.random, self.clock)

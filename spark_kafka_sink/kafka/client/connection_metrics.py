@@ -49,10 +49,10 @@ class ConnectionMetrics:
     def on_ready(self, broker: BrokerConnection) -> None:
         """Log that a connection is ready after it was opened or after its login was renewed."""
         if (log_event := self._debug.broker) is not None:
-            apis = len(broker.connection.versions)
+            apis = len(broker.protocol.versions)
             log_event("ready", broker=broker.node.node_id, node=broker.node, apis=apis)
         if (log_event := self._debug.security) is not None:
-            sasl, due = self._security.sasl, broker.connection.login_due
+            sasl, due = self._security.sasl, broker.protocol.login_due
             log_event(
                 "protect",
                 broker=broker.node.node_id,
@@ -95,7 +95,7 @@ class ConnectionMetrics:
         if traffic is None:
             return
         meter = self.meters.of(broker.node)
-        for sent in broker.connection.take_written():
+        for sent in broker.protocol.take_written():
             sent.written_at = now
             meter.count_written(sent.request.api, now - sent.sent_at)
         meter.tx_bytes += traffic.bytes_out
@@ -110,7 +110,7 @@ class ConnectionMetrics:
 
     def on_timed_out(self, broker: BrokerConnection) -> None:
         """Count all requests in flight as timed out, because the oldest one has timed out."""
-        self.meters.of(broker.node).timeouts += len(broker.connection.in_flight)
+        self.meters.of(broker.node).timeouts += len(broker.protocol.in_flight)
 
     def on_closed(
         self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]

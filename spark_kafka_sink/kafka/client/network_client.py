@@ -122,17 +122,17 @@ class NetworkClient:
             clock = self.metrics.clock
             broker = BrokerConnection(node, self.client_id, login, self._random, clock)
             self._brokers[node.node_id] = broker
-        if broker.connection.state is ChannelState.DISCONNECTED and now >= broker.retry_at:
+        if broker.state is ChannelState.DISCONNECTED and now >= broker.retry_at:
             self._open(broker, now)
         elif broker.is_ready and broker.is_login_due(now):
-            broker.connection.renew_login()
+            broker.protocol.renew_login()
             broker.set_step_deadline(self._deadline(now) + self._config.request_timeout_ms / 1000)
             self._continue_login(broker, now)
 
     def is_connecting(self, since: float) -> bool:
         """Return True if a connection attempt that started after `since` is in progress."""
         return any(
-            broker.connection.state in OPENING and broker.last_used > since
+            broker.state in OPENING and broker.last_used > since
             for broker in self._brokers.values()
         )
 
@@ -141,7 +141,7 @@ class NetworkClient:
         broker = self._brokers.get(node.node_id)
         if broker is None:
             return True
-        if broker.connection.state is ChannelState.DISCONNECTED:
+        if broker.state is ChannelState.DISCONNECTED:
             return now >= broker.retry_at
         return broker.is_ready and broker.is_login_due(now)
 
@@ -155,12 +155,12 @@ class NetworkClient:
         broker = self._brokers.get(node_id)
         if broker is None:
             return 0
-        return len(broker.connection.in_flight) + len(broker.connection.fire_and_forget)
+        return len(broker.protocol.in_flight) + len(broker.protocol.fire_and_forget)
 
     def oldest_request_sent_at(self, node_id: int) -> float | None:
         """Return when the oldest request in flight was sent, or None if no request is in flight."""
         broker = self._brokers.get(node_id)
-        return None if broker is None else broker.connection.oldest_request_sent_at()
+        return None if broker is None else broker.protocol.oldest_request_sent_at()
 
     def broker(self, node_id: int) -> BrokerConnection:
         """Return the state of a broker for which `connect` was called."""
@@ -252,9 +252,9 @@ class NetworkClient:
         if not self._channels.uses_tls:
             self._connect_or_resolve(broker, now)
             return
-        broker.connection.change_state(ChannelState.LOADING_STORES)
+        broker.protocol.change_state(ChannelState.LOADING_STORES)
         broker.start_step(now, self._deadline(now))
-        self._logins.run(broker.connection, self._channels.load_stores, self.wakeup)
+        self._logins.run(broker.protocol, self._channels.load_stores, self.wakeup)
 
     def _deadline(self, now: float) -> float:
         """Return the deadline of an action limited by socket.connection.setup.timeout.ms."""
@@ -269,7 +269,7 @@ class NetworkClient:
             if broker.addresses:
                 self._connect_next(broker, now)
             else:
-                broker.connection.change_state(ChannelState.RESOLVING)
+                broker.protocol.change_state(ChannelState.RESOLVING)
                 self._lookups.run((host, port), partial(resolve, host, port), self.wakeup)
         except OSError as error:
             self._fail(broker, error, now)
@@ -278,7 +278,7 @@ class NetworkClient:
         """Connect to the brokers whose names have been resolved."""
         for result in self._lookups.take_results():
             for broker in self.brokers():
-                is_resolving = broker.connection.state is ChannelState.RESOLVING
+                is_resolving = broker.state is ChannelState.RESOLVING
                 if not is_resolving or (broker.node.host, broker.node.port) != result.owner:
                     continue
                 try:
@@ -293,7 +293,7 @@ class NetworkClient:
         """Start to connect to the next address; raise OSError if this fails immediately."""
         config = self._config
         address = broker.next_address()
-        broker.connection.change_state(ChannelState.CONNECTING)
+        broker.protocol.change_state(ChannelState.CONNECTING)
         self.metrics.on_opening(broker, address[1])
         transport = self._connect(address, config.send_buffer_bytes, config.receive_buffer_bytes)
         broker.start_step(now, self._deadline(now))
@@ -304,7 +304,7 @@ class NetworkClient:
         if broker.transport is None:
             return
         try:
-            if broker.connection.state in {ChannelState.CONNECTING, ChannelState.TLS_HANDSHAKE}:
+            if broker.state in {ChannelState.CONNECTING, ChannelState.TLS_HANDSHAKE}:
                 broker.continue_connecting(self._channels, now)
             elif events & selectors.EVENT_READ:
                 # Read before writing, because a TLS alert is more useful than EPIPE.
@@ -341,15 +341,15 @@ class NetworkClient:
 
     def _continue_login(self, broker: BrokerConnection, now: float) -> None:
         """Run the next step of a login, if any."""
-        if broker.connection.maybe_log_in():
+        if broker.protocol.maybe_log_in():
             broker.set_step_deadline(self._deadline(now))
-        if (step := broker.connection.take_step()) is not None:
-            self._logins.run(broker.connection, step, self.wakeup)
+        if (step := broker.protocol.take_step()) is not None:
+            self._logins.run(broker.protocol, step, self.wakeup)
 
     def _take_login_steps(self, now: float) -> None:
         for result in self._logins.take_results():
             for broker in self.brokers():
-                if broker.connection is result.owner:
+                if broker.protocol is result.owner:
                     self._resume(broker, result, now)
 
     def _resume(self, broker: BrokerConnection, result: CallResult, now: float) -> None:
@@ -357,10 +357,10 @@ class NetworkClient:
         try:
             if (failure := result.failure) is not None:
                 raise failure
-            if broker.connection.state is ChannelState.LOADING_STORES:
+            if broker.state is ChannelState.LOADING_STORES:
                 self._connect_or_resolve(broker, now)
                 return
-            broker.connection.resume_login(result.value, now)
+            broker.protocol.resume_login(result.value, now)
             broker.flush()
         except (OSError, KafkaProdError) as error:
             self._fail(broker, error, now)
@@ -385,7 +385,7 @@ class NetworkClient:
         for broker in list(self._brokers.values()):
             oldest = broker.response_awaited_since()
             if broker.connect_by and now >= broker.connect_by:
-                self._fail(broker, connect_timeout(broker.connection.state), now)
+                self._fail(broker, connect_timeout(broker.state), now)
             elif oldest is not None and now >= oldest + timeout:
                 self.metrics.on_timed_out(broker)
                 self._fail(broker, TimeoutError("no response within request.timeout.ms"), now)
@@ -424,13 +424,13 @@ class NetworkClient:
             self._selector.unregister(broker.transport)
         self.metrics.update(broker)
         self._complete_fire_and_forget(broker)
-        connection = broker.connection
+        protocol = broker.protocol
         lost = broker.reset()
-        self._logins.cancel(connection)
+        self._logins.cancel(protocol)
         self.metrics.on_closed(broker, reason, lost)
-        oldest = next(iter(connection.in_flight), None)
+        oldest = next(iter(protocol.in_flight), None)
         for sent_request in lost:
-            written = connection.has_written(sent_request)
+            written = protocol.has_written(sent_request)
             latency = now - sent_request.sent_at
             is_oldest = sent_request is oldest
             self._done.append(
@@ -441,7 +441,7 @@ class NetworkClient:
         return lost
 
     def _complete_fire_and_forget(self, broker: BrokerConnection) -> None:
-        for written in broker.connection.take_fire_and_forget():
+        for written in broker.protocol.take_fire_and_forget():
             self._done.append(Completion(broker.node, written, latency=0.0))
 
     def _forget(self, node_id: int, reason: str, now: float) -> None:

@@ -137,7 +137,7 @@ class OutageLog:
             return
         if self._outages.observe(_no_response(broker), now) is None:
             return
-        waiting = plural(len(broker.connection.in_flight), "request")
+        waiting = plural(len(broker.protocol.in_flight), "request")
         text = f"no response for {now - oldest:.1f} s, {waiting} in flight"
         plan = f"the connection will be closed after request.timeout.ms = {timeout * 1000:.0f}"
         self._log_outage(broker, f"{text}; {plan}", now)

@@ -288,7 +288,7 @@ class Statistics:
         network = self.client.network
         return {
             "requests-in-flight": sum(
-                len(broker.connection.in_flight) for broker in network.brokers()
+                len(broker.protocol.in_flight) for broker in network.brokers()
             ),
             "buffer-available-bytes": max(0, contents.limit - contents.used),
             "waiting-threads": int(contents.is_full),

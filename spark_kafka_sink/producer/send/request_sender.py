@@ -49,7 +49,7 @@ class RequestSender:
         for state, batch in batches:
             self.completer.begin_attempt(state, batch, now)
         self._connect_attempts.pop(node_id, None)
-        connection = self.client.network.broker(node_id).connection
+        connection = self.client.network.broker(node_id).protocol
         try:
             request = produce_request(
                 self.client.config,

@@ -212,7 +212,7 @@ class TransactionManager:
         node = self._coordinator.ready_node(now, self)
         if node is None:
             return
-        connection = self._client.network.broker(node.node_id).connection
+        connection = self._client.network.broker(node.node_id).protocol
         if self._checks_flag and not coordinator_requests.supports_describe(connection):
             self._accept_producer()
             return
@@ -354,7 +354,7 @@ class TransactionManager:
         """Return the granted producer, or the producer of the shared transaction."""
         shared = self.settings.shared
         if shared is None:
-            connection = self._client.network.broker(completion.node.node_id).connection
+            connection = self._client.network.broker(completion.node.node_id).protocol
             return transactions.producer_in(
                 response, self.settings.transactional_id, connection.transaction_version
             )

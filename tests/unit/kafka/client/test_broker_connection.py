@@ -11,7 +11,7 @@ def test_ready_broker_has_no_failures() -> None:
     broker.back_off(retry_at=9.0)
     broker.start_step(now=9.0, deadline=19.0)
     assert (broker.end_attempt(), broker.failures, broker.retry_at) == (False, 2, 9.0)
-    broker.connection.state = ChannelState.READY
+    broker.protocol.state = ChannelState.READY
     assert (broker.end_attempt(), broker.failures, broker.connect_by) == (True, 0, 0.0)
     assert not broker.end_attempt()
 

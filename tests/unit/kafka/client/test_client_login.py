@@ -172,7 +172,7 @@ def test_requests_without_response_are_sent_before_the_login() -> None:
         sim.send_batches(1)
         sim.steps(10)
         broker = first_broker(sim)
-        assert broker.connection.state is ChannelState.DRAINING
+        assert broker.state is ChannelState.DRAINING
         assert broker.connect_by > sim.clock.monotonic()
         assert logins_at(cluster) == logins
         del cluster.writable_bytes[1]
@@ -192,10 +192,10 @@ def test_reauthentication_that_never_starts_times_out() -> None:
         sim.deliver_batches(1)
         broker = first_broker(sim)
         sim.clock.advance(0.96)
-        broker.connection.send_queue.append(memoryview(b""))  # bytes that are never written
+        broker.protocol.send_queue.append(memoryview(b""))  # bytes that are never written
         sim.send_batches(1)
         sim.steps(10, tick=0.1)
-        assert broker.connection.state is ChannelState.DRAINING
+        assert broker.state is ChannelState.DRAINING
         sim.finish(tick=0.1)
         assert cluster.logs["t", 0].end == sim.report().persisted == 6
 

@@ -202,7 +202,7 @@ class TlsClientHarness:
         self.network.connect(NODE, self.clock.monotonic())
         self.network.wakeup()
         self.network.poll(0.0, self.clock.monotonic)
-        return self.network.broker(1).connection.state
+        return self.network.broker(1).state
 
     def until(self, state: ChannelState) -> None:
         """Run the loop until the connection reaches the state."""

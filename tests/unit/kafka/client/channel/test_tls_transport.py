@@ -383,16 +383,16 @@ def test_write_interest_only_if_needed(relayed: tuple[TlsTransport, Wire, Relay]
     transport, _, relay = relayed
     broker = BrokerConnection(Node(1, HOST, 9092), "client")
     broker.transport = transport
-    broker.connection.change_state(ChannelState.CONNECTING)
+    broker.protocol.change_state(ChannelState.CONNECTING)
     relay.next_record()
     assert list(broker.receive(0.0)) == []
-    broker.connection.start_handshake(0.0)
+    broker.protocol.start_handshake(0.0)
     broker.flush()
-    assert broker.connection.send_queue
+    assert broker.protocol.send_queue
     assert not broker.wants_write
     relay.next_record()
     assert list(broker.receive(0.0)) == []
-    assert not broker.connection.send_queue
+    assert not broker.protocol.send_queue
 
 
 def next_read(transport: TlsTransport, relay: Relay) -> bytes | None:

@@ -95,7 +95,7 @@ def test_invalid_port_is_an_error(host: str, port: int) -> None:
 def test_loop_continues_during_a_lookup() -> None:
     scene = NetworkScene()
     scene.turns(4, NAMED, OTHER)
-    assert scene.network.broker(1).connection.state is ChannelState.RESOLVING
+    assert scene.network.broker(1).state is ChannelState.RESOLVING
     assert list(scene.network.connected()) == [OTHER]
     scene.names.known["one.test"] = [address(40_001)]
     scene.turns(4, NAMED)
