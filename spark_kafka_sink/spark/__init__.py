@@ -25,7 +25,7 @@ In reading order:
 - `registration`: registers the format with a Spark session
 - `warm_up`: starts the Python workers of a Spark session
 - `kafka_partitions`: repartitions a DataFrame so that each Kafka partition is in one task
-- `partition_functions`: functions of `kafka_partitions` that PySpark before 4.1 does not have
+- `pyspark_backports`: functions that PySpark before 4.1 does not have
 """
 
 from spark_kafka_sink.spark.runtime.log_lines import install as _show_origin

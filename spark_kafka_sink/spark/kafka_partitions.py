@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.records.columns import read_bytes
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
-from spark_kafka_sink.spark.partition_functions import bigint_udf, repartition_by_id
+from spark_kafka_sink.spark.pyspark_backports import bigint_udf, repartition_by_id
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from spark_kafka_sink.kafka.protocol.codec import encode
+from spark_kafka_sink.kafka.protocol.message_format import encode
 from spark_kafka_sink.kafka.protocol.messages import request_header, response_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.unit.kafka.protocol.entities import MESSAGES, entities

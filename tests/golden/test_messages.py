@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from spark_kafka_sink.kafka.protocol.codec import decode, encode
+from spark_kafka_sink.kafka.protocol.message_format import decode, encode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.golden.json_view import assert_same
 from tests.golden.jvm_messages import parse, versions

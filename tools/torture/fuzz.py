@@ -29,8 +29,8 @@ with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.kafka.client.channel.transport import ChannelState
     from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
     from spark_kafka_sink.kafka.client.request import Request
-    from spark_kafka_sink.kafka.protocol.codec import decode, encode
     from spark_kafka_sink.kafka.protocol.frame import FrameReader
+    from spark_kafka_sink.kafka.protocol.message_format import decode, encode
     from spark_kafka_sink.kafka.protocol.messages import read_request_header, read_response
     from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
     from spark_kafka_sink.kafka.records.compression import decompress

@@ -14,7 +14,7 @@ from functools import cache
 from threading import Event, Lock, Thread
 from typing import Any, TypeVar
 
-from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.message_format import decode
 from spark_kafka_sink.kafka.protocol.messages import read_request_header, read_request_start
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 from tools.torture.proxy_faults import FORGED, REWRITTEN, Fault, Schedule, is_success, refusal

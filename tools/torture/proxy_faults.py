@@ -6,8 +6,8 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from spark_kafka_sink.kafka.protocol.codec import decode
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.message_format import decode
 from spark_kafka_sink.kafka.protocol.messages import (
     build,
     read_request_header,

@@ -20,8 +20,8 @@ from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSu
 from spark_kafka_sink.broker.coordinator.committed_offsets import GroupOffsets
 from spark_kafka_sink.broker.storage.journal import Journal
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.protocol.codec import decode
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.message_format import decode
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues

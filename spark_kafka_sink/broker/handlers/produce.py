@@ -15,8 +15,8 @@ from spark_kafka_sink.broker.handlers.request_context import (
 from spark_kafka_sink.broker.partition import log_validator
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, ItemResult, id_of, unknown_topic
 from spark_kafka_sink.kafka.protocol import versions
-from spark_kafka_sink.kafka.protocol.codec import optional_timestamp
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.message_format import optional_timestamp
 from spark_kafka_sink.kafka.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from spark_kafka_sink.broker.handlers.request_context import (
 from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
 from spark_kafka_sink.kafka.protocol import versions
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
-from spark_kafka_sink.kafka.protocol.codec import timestamp
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.message_format import timestamp
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker

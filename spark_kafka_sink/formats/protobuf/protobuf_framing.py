@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
 from spark_kafka_sink.formats.protobuf.protobuf_wire import read_unsigned_varint
-from spark_kafka_sink.kafka.protocol.codec import write_uvarint
+from spark_kafka_sink.kafka.protocol.message_format import write_uvarint
 
 
 def message_indexes(schema: str, message: str | None) -> tuple[int, ...]:

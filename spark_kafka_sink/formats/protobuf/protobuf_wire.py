@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from spark_kafka_sink.kafka.protocol.codec import write_uvarint
+from spark_kafka_sink.kafka.protocol.message_format import write_uvarint
 
 _VARINT, _SIZED, _START, _END = 0, 2, 3, 4
 """Wire types."""

@@ -29,9 +29,7 @@ class Request:
     context: Any = None
     """An object of the sender, which is returned with the completion."""
     reader: Callable[[memoryview], Any] | None = field(default=None, repr=False)
-    """Parses the frame of the response. If it is None, `codec` parses the frame into kio's message
-    class.
-    """
+    """Parses the frame of the response; None for `message_format`, which returns kio's message."""
     expects_response: bool = True
     """False only for acks=0."""
 

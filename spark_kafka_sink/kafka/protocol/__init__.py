@@ -9,7 +9,7 @@ In reading order:
 - `send_buffers`: write messages as buffers for sending
 - `error_codes`: Kafka's error codes by name, and groups of codes that are handled the same way
 - `topic_partition`: a partition of a topic
-- `codec`: encode and decode messages, with a check of every length
+- `message_format`: encode and decode messages, with a check of every length
 - `acl`: operations and resource types of ACLs
 - `config_resource_type`: types of resources that have configs
 - `list_offsets`: special timestamps of ListOffsets, and isolation levels

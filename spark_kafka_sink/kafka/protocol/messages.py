@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from kio.schema.request_header.v2 import RequestHeader as FlexibleRequestHeader
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.protocol import codec
+from spark_kafka_sink.kafka.protocol import message_format
 from spark_kafka_sink.kafka.protocol.send_buffers import gather
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 
@@ -29,7 +29,7 @@ P = TypeVar("P", bound="ResponsePayload")
 
 _SIZE = struct.Struct(">i")
 _REQUEST = struct.Struct(">hhi")
-_CLIENT_ID = codec.sized_reader(codec.string_length, text=True, nullable=True)
+_CLIENT_ID = message_format.sized_reader(message_format.string_length, text=True, nullable=True)
 _EMPTY_TAGS = b"\x00"
 FieldValues: TypeAlias = Mapping[str, Any]
 """Values by field name. Structs are nested mappings, and arrays are iterables."""
@@ -61,7 +61,7 @@ def request_header(payload_type: type[Any], correlation_id: int, client_id: str 
 def request_frame(payload: Any, correlation_id: int, client_id: str | None) -> bytes:
     """Write a complete request: size, header and body."""
     header = request_header(type(payload), correlation_id, client_id)
-    body = codec.encode(payload)
+    body = message_format.encode(payload)
     return framed(header, body)
 
 
@@ -89,7 +89,7 @@ def read_request_header(frame: memoryview | bytes) -> RequestHeader:
         client_id, at = _CLIENT_ID(view, _REQUEST.size)
         if request_type(api_key, version).__header_schema__ is FlexibleRequestHeader:
             at = _skip_tags(view, at)
-    except codec.BAD_BYTES as error:
+    except message_format.BAD_BYTES as error:
         raise ProtocolError(f"invalid request header: {error}") from error
     return RequestHeader(
         api_key=api_key,
@@ -101,10 +101,10 @@ def read_request_header(frame: memoryview | bytes) -> RequestHeader:
 
 
 def _skip_tags(view: memoryview, position: int) -> int:
-    count, position = codec.read_uvarint(view, position)
+    count, position = message_format.read_uvarint(view, position)
     for _ in range(count):
-        _, position = codec.read_uvarint(view, position)
-        size, position = codec.read_uvarint(view, position)
+        _, position = message_format.read_uvarint(view, position)
+        size, position = message_format.read_uvarint(view, position)
         position += size
         if position > len(view):
             raise ProtocolError("a tagged field of the header extends past the end of the frame")
@@ -164,9 +164,9 @@ def read_response(response_type: type[P], frame: memoryview | bytes) -> tuple[in
     try:
         if response_type.__header_schema__.__flexible__:
             at = _skip_tags(view, at)
-    except codec.BAD_BYTES as error:
+    except message_format.BAD_BYTES as error:
         raise ProtocolError(f"invalid response header: {error}") from error
-    payload, _ = codec.decode(response_type, view, at)
+    payload, _ = message_format.decode(response_type, view, at)
     return correlation_id, payload
 
 
@@ -182,16 +182,18 @@ def build(entity_type: Any, values: FieldValues) -> Any:
 
 def encode_request(api: ApiKey, version: int, values: FieldValues) -> list[Buffer]:
     """Write a request's body from a tree of plain values."""
-    return [codec.encode(build(request_type(api, version), values))]
+    return [message_format.encode(build(request_type(api, version), values))]
 
 
 @cache
 def _field_plan(entity_type: Any) -> tuple[tuple[str, Callable[[Any], Any], Any], ...]:
-    wire_fields = [codec.wire_field_of(entity_type, field) for field in fields(entity_type)]
+    wire_fields = [
+        message_format.wire_field_of(entity_type, field) for field in fields(entity_type)
+    ]
     return tuple((field.name, _converter_of(field), field.default) for field in wire_fields)
 
 
-def _converter_of(field: codec.WireField) -> Callable[[Any], Any]:
+def _converter_of(field: message_format.WireField) -> Callable[[Any], Any]:
     entity: Any = field.entity
     if field.is_array:
         if entity is None:

@@ -8,7 +8,8 @@
 
 Plain responses contain only offsets and error codes. With small batches, the generic reader and
 writer would take longer than appending to the log or handling the response. The results are the
-same as those of `codec`, which handles all other requests and responses, including invalid data.
+same as those of `message_format`, which handles all other requests and responses, including invalid
+data.
 
 Sources: ``ProduceRequest.json`` and ``ProduceResponse.json``: versions 3 to 13, flexible since 9,
 topic ids since 13 (KIP-516).
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.protocol import codec
+from spark_kafka_sink.kafka.protocol import message_format
 from spark_kafka_sink.kafka.protocol.messages import FieldValues, read_response
 from spark_kafka_sink.kafka.protocol.versions import (
     PRODUCE_WITH_TOPIC_IDS,
@@ -64,18 +65,18 @@ _START = struct.Struct(">q")
 class _WireReaders(NamedTuple):
     """The framing of a version: readers of lengths and topics, and the bytes of empty tags."""
 
-    length: codec.Reader
-    topic: codec.Reader
+    length: message_format.Reader
+    topic: message_format.Reader
     tags: bytes
 
 
 @cache
 def _wire_readers(version: int) -> _WireReaders:
     flexible = version >= _FLEXIBLE_VERSION
-    length_of = codec.compact_length if flexible else codec.string_length
-    name = codec.sized_reader(length_of, text=True, nullable=False)
+    length_of = message_format.compact_length if flexible else message_format.string_length
+    name = message_format.sized_reader(length_of, text=True, nullable=False)
     return _WireReaders(
-        length=codec.compact_length if flexible else codec.long_length,
+        length=message_format.compact_length if flexible else message_format.long_length,
         topic=_topic_id if version >= PRODUCE_WITH_TOPIC_IDS else name,
         tags=_NO_TAGS if flexible else b"",
     )
@@ -112,7 +113,7 @@ def try_read_produce_request(version: int, frame: memoryview, position: int) -> 
     """Read the body of a plain request. Return None if the request is not plain or is invalid."""
     try:
         return _read_request(version, frame, position)
-    except (*codec.BAD_BYTES, ProtocolError):
+    except (*message_format.BAD_BYTES, ProtocolError):
         return None
 
 
@@ -133,7 +134,7 @@ def _read_request(version: int, frame: memoryview, position: int) -> Any | None:
     topic = None if topic == _NO_ID else topic
     return types.request(
         acks=acks,
-        timeout=codec.milliseconds(timeout),
+        timeout=message_format.milliseconds(timeout),
         topic_data=(types.topic(**{types.key: topic}, partition_data=(data,)),),
     )
 
@@ -160,7 +161,7 @@ def _request_types(version: int) -> _Types:
 
 def _entity_of(entity_type: Any, name: str) -> Any:
     return next(
-        codec.wire_field_of(entity_type, entity_field).entity
+        message_format.wire_field_of(entity_type, entity_field).entity
         for entity_field in fields(entity_type)
         if entity_field.name == name
     )
@@ -220,14 +221,13 @@ def _topic_key(version: int, name: str | None, topic_id: UUID | None) -> bytes:
 
 
 def _encode_string(text: str | None, *, flexible: bool) -> bytes:
-    raw = None if text is None else text.encode()
-    if flexible:
-        return codec.write_uvarint(0) if raw is None else codec.write_uvarint(len(raw) + 1) + raw
-    return _INT16.pack(-1) if raw is None else _INT16.pack(len(raw)) + raw
+    raw = b"" if text is None else text.encode()
+    length = -1 if text is None else len(raw)
+    return (message_format.write_uvarint(length + 1) if flexible else _INT16.pack(length)) + raw
 
 
 def _length(count: int, *, flexible: bool) -> bytes:
-    return codec.write_uvarint(count + 1) if flexible else _INT32.pack(count)
+    return message_format.write_uvarint(count + 1) if flexible else _INT32.pack(count)
 
 
 class PartitionResponse(NamedTuple):
@@ -257,12 +257,12 @@ class ProduceResponse:
 
 @cache
 def produce_response_reader(version: int) -> Callable[[memoryview], ProduceResponse]:
-    """Return the reader of a frame of this version. It raises ProtocolError like `codec`."""
+    """Return the reader of a frame of this version. It raises ProtocolError."""
     return partial(_read_response, version)
 
 
 def from_message(message: Any) -> ProduceResponse:
-    """Convert a response that `codec` read."""
+    """Convert a response that `message_format` read."""
     partitions: dict[tuple[TopicKey, int], PartitionResponse] = {}
     for topic in message.responses:
         key = topic.name if hasattr(topic, "name") else topic.topic_id or _NO_ID
@@ -297,7 +297,7 @@ def _from_message(partition: Any) -> PartitionResponse:
 def _read_response(version: int, frame: memoryview) -> ProduceResponse:
     try:
         plain = _read_plain(version, frame)
-    except (*codec.BAD_BYTES, ProtocolError):
+    except (*message_format.BAD_BYTES, ProtocolError):
         plain = None
     if plain is not None:
         return plain
@@ -316,7 +316,7 @@ class _ResponseLayout(NamedTuple):
 
 
 def _read_plain(version: int, frame: memoryview) -> ProduceResponse | None:
-    """Read a plain response. Return None if `codec` must read it."""
+    """Read a plain response. Return None if `message_format` must read it."""
     (length, topic_key, tags) = _wire_readers(version)
     (partition, plain_tail) = _response_layout(version)
     unpack, size = partition.unpack_from, partition.size

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.kafka.protocol.codec import write_uvarint
+from spark_kafka_sink.kafka.protocol.message_format import write_uvarint
 from spark_kafka_sink.kafka.records.columns import (
     binary_array,
     lengths_of,

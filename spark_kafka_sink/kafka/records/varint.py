@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.protocol.codec import write_uvarint
+from spark_kafka_sink.kafka.protocol.message_format import write_uvarint
 from spark_kafka_sink.kafka.records.views import REGISTER_SIZE, ShortBytes, constant_size
 
 if TYPE_CHECKING:

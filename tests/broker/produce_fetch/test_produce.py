@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_kafka_sink.kafka.protocol.codec import optional_timestamp
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.message_format import optional_timestamp
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tools.support.raw_client import (

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.message_format import decode
 from spark_kafka_sink.kafka.protocol.messages import (
     read_request_header,
     read_response,

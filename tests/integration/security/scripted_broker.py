@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.message_format import decode
 from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
 from spark_kafka_sink.kafka.protocol.versions import (
     CLIENT_VERSIONS,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from spark_kafka_sink.kafka.protocol.codec import decode
 from spark_kafka_sink.kafka.protocol.frame import FrameReader
+from spark_kafka_sink.kafka.protocol.message_format import decode
 from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
 from spark_kafka_sink.kafka.protocol.versions import (
     CLIENT_VERSIONS,

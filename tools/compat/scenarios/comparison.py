@@ -8,8 +8,8 @@ from typing import Any
 from uuid import UUID
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.protocol.codec import FarTime
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.message_format import FarTime
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tools.support import raw_client

@@ -13,7 +13,7 @@ from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.security.denials import Denial, Denials
 from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
-from spark_kafka_sink.kafka.protocol.codec import decode, encode
+from spark_kafka_sink.kafka.protocol.message_format import decode, encode
 from spark_kafka_sink.kafka.protocol.messages import build, response_buffers
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 from tools.support.raw_client import RawClient

@@ -19,9 +19,9 @@ from spark_kafka_sink.kafka.client.connection_protocol import (
     CorrelationError,
 )
 from spark_kafka_sink.kafka.client.request import Request
-from spark_kafka_sink.kafka.protocol.codec import decode
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.frame import FrameReader
+from spark_kafka_sink.kafka.protocol.message_format import decode
 from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import (

@@ -19,8 +19,8 @@ from kio.schema.metadata.v13 import response as metadata_v13
 
 import spark_kafka_sink
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.protocol.codec import decode, encode
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.message_format import decode, encode
 from spark_kafka_sink.kafka.protocol.messages import (
     build,
     read_correlation_id,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import produce
-from spark_kafka_sink.kafka.protocol.codec import encode, optional_timestamp
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.message_format import encode, optional_timestamp
 from spark_kafka_sink.kafka.protocol.messages import build, read_response, response_header
 from spark_kafka_sink.kafka.protocol.produce import (
     PartitionResponse,

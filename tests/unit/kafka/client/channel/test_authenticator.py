@@ -11,7 +11,7 @@ import pytest
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.config.security.security_config import Mechanism
 from spark_kafka_sink.kafka.client.channel.authenticator import Authenticator, SaslLogin
-from spark_kafka_sink.kafka.protocol.codec import decode
+from spark_kafka_sink.kafka.protocol.message_format import decode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange, request_type
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 

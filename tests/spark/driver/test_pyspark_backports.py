@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark_kafka_sink.spark.partition_functions import repartition_by_id
+from spark_kafka_sink.spark.pyspark_backports import repartition_by_id
 
 
 @pytest.mark.parametrize("count", [1, 5, 40])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_kafka_sink.spark.partition_functions import numbers_of_partitions
+from spark_kafka_sink.spark.pyspark_backports import numbers_of_partitions
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 100, 1000])

@@ -1,4 +1,4 @@
-"""Functions of `kafka_partitions` for which PySpark before 4.1 has no function."""
+"""Functions that PySpark before 4.1 does not have, for `kafka_partitions`."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from kio.schema.produce.v13 import request as produce_request
 from kio.serial import entity_writer
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.protocol.codec import decode, encode, milliseconds, timestamp
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, UnknownErrorCode
+from spark_kafka_sink.kafka.protocol.message_format import decode, encode, milliseconds, timestamp
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 from tests.unit.kafka.protocol.entities import MESSAGES, entities, entity_of
 
