@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, SchemaRegistryError
 from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.config.schema_registry import SchemaIdFraming
 from spark_kafka_sink.diagnostics import broker_checks, connection_checks
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.produce_check import produce_record, send_probe
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema, message_name
 from spark_kafka_sink.formats.registry.registry import Registry
-from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema
+from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema, missing_guid_error
 from spark_kafka_sink.formats.registry.subjects import subject_of
 from spark_kafka_sink.kafka.admin.blocking_client import (
     BlockingClient,
@@ -247,21 +248,23 @@ def check_schemas(config: SinkConfig) -> Iterator[Finding]:
 def _check_schema(
     registry: Registry, config: RegistryConfig, part: PartFormat, topic: str | None
 ) -> Finding:
+    needs_guid = config.part(part.part).framing is SchemaIdFraming.HEADER
+    source = None if config.chooses_version else configured_schema(part)
+    subject = subject_of(config, part, topic, source)
     if config.chooses_version:
-        subject = subject_of(config, part, topic, None)
         registered = registry.fetch_selected_schema(subject, part.format)
         message_name(part, registered.text)
-        return Finding.ok(
-            CheckStep.REGISTRY, f"subject {subject} has the schema with id {registered.id}"
-        )
-    source = configured_schema(part)
-    subject = subject_of(config, part, topic, source)
-    if source is None:
-        return _check_subject(subject, exists=registry.has_versions(subject), config=config)
-    candidate = CandidateSchema(part.format, source.text, source.texts)
-    if config.auto_register:
-        return Finding.ok(CheckStep.REGISTRY, registry.check_compatibility(subject, candidate))
-    registered = registry.lookup(subject, candidate)
+    else:
+        if needs_guid:
+            registry.check_guids(subject)
+        if source is None:
+            return _check_subject(subject, exists=registry.has_versions(subject), config=config)
+        candidate = CandidateSchema(part.format, source.text, source.texts)
+        if config.auto_register:
+            return Finding.ok(CheckStep.REGISTRY, registry.check_compatibility(subject, candidate))
+        registered = registry.lookup(subject, candidate)
+    if needs_guid and registered.guid is None:
+        raise missing_guid_error(subject)
     return Finding.ok(
         CheckStep.REGISTRY, f"subject {subject} has the schema with id {registered.id}"
     )

@@ -25,7 +25,11 @@ from spark_kafka_sink.formats.registry.registry_requests import (
     RegistryRequests,
     printable,
 )
-from spark_kafka_sink.formats.registry.registry_schemas import SCHEMA_TYPES, RegisteredSchema
+from spark_kafka_sink.formats.registry.registry_schemas import (
+    SCHEMA_TYPES,
+    RegisteredSchema,
+    missing_guid_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -155,8 +159,21 @@ class Registry:
         Raises:
             SchemaRegistryError: see `RegistryRequests.fail`.
         """
+        return self._find_latest(subject) is not None
+
+    def check_guids(self, subject: str) -> None:
+        """Check that the registry returns GUIDs, if the subject already has a schema.
+
+        Raises:
+            SchemaRegistryError: it returns none, or see `RegistryRequests.fail`.
+        """
+        latest = self._find_latest(subject)
+        if latest is not None and not latest.guid:
+            raise missing_guid_error(subject)
+
+    def _find_latest(self, subject: str) -> Any:
         action = f"read the latest version of subject {subject}"
-        return self._requests.find(action, self._client.get_latest_version, subject) is not None
+        return self._requests.find(action, self._client.get_latest_version, subject)
 
     def _client_schemas(self, candidate: CandidateSchema, find: FindImport) -> Iterator[Any]:
         """Yield the client's object of a schema for each text in which it can be registered."""

@@ -48,10 +48,15 @@ class RegisteredSchema:
             SchemaRegistryError: the registry does not support GUIDs.
         """
         if self.guid is None:
-            raise SchemaRegistryError(
-                f"the schema registry returns no GUID for the schema of subject {self.subject}, "
-                "which HeaderSchemaIdSerializer needs",
-                hint="Use a registry with GUIDs (Confluent Platform 8.0) without use.schema.id, or "
-                "the default PrefixSchemaIdSerializer.",
-            )
+            raise missing_guid_error(self.subject)
         return _MAGIC_GUID + self.guid
+
+
+def missing_guid_error(subject: str) -> SchemaRegistryError:
+    """Return the error for a registry without GUIDs, which headers with the schema's id need."""
+    return SchemaRegistryError(
+        f"the schema registry returns no GUID for the schema of subject {subject}, which "
+        "HeaderSchemaIdSerializer needs",
+        hint="Use a registry with GUIDs (Confluent Platform 8.0) without use.schema.id, or the "
+        "default PrefixSchemaIdSerializer.",
+    )

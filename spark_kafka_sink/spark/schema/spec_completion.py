@@ -214,11 +214,14 @@ class _SpecBuilder:
         """Check the schemas in a dry run, or if there are two, so that none or both are registered.
 
         Raises:
-            SchemaRegistryError: see `Registry.check_compatibility`.
+            SchemaRegistryError: see `Registry.check_compatibility` and `Registry.check_guids`.
         """
         pending = [draft for draft in drafts if draft.candidate is not None]
         if not pending or not self._registry_config.auto_register:
             return
+        for unfinished in pending:
+            if self._registry_config.part(unfinished.part.part).framing is SchemaIdFraming.HEADER:
+                self._registry.check_guids(unfinished.subject)
         if len(pending) > 1 or self._config.dry_run:
             for unfinished in pending:
                 self._registry.check_compatibility(

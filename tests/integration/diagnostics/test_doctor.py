@@ -291,6 +291,34 @@ def test_schemas_are_checked_but_not_registered(
         assert registry.subjects == {"events-value": [1]}
 
 
+@pytest.mark.parametrize("has_guids", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"value.schema": RECORD},
+        {"value.schema": WITH_DEFAULT},
+        {"value.schema": RECORD, **NOT_AUTO},
+        {"use.latest.version": "true", **NOT_AUTO},
+        {"use.schema.id": "1", **NOT_AUTO},
+    ],
+)
+def test_registry_without_guids_for_headers(
+    plain: EmbeddedBroker, options: dict[str, str], has_guids: bool
+) -> None:
+    """A response to a request by id never contains a GUID."""
+    write = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events", **AVRO}
+    header = {"value.schema.id.serializer": "HeaderSchemaIdSerializer"}
+    with running() as registry:
+        registry.put("events-value", RECORD)
+        registry.guids = has_guids
+        finding = examine_options(
+            {**write, **header, "schema.registry.url": registry.url, **options}
+        )[CheckStep.REGISTRY]
+    is_error = not has_guids or "use.schema.id" in options
+    assert (finding.severity is ERROR, "returns no GUID" in finding.text) == (is_error, is_error)
+
+
 def test_unreachable_registry_is_a_finding(plain: EmbeddedBroker) -> None:
     write = {"kafka.bootstrap.servers": plain.bootstrap_servers, "topic": "events", **AVRO}
     findings = examine_options({**write, "schema.registry.url": f"http://{closed_port()}"})

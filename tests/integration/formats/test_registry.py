@@ -186,6 +186,19 @@ def test_guid_header(sink: RegistrySink) -> None:
         sink.write(**header)
 
 
+@pytest.mark.parametrize("more", [{"dryRun": "true"}, {}], ids=["dry run", "write"])
+def test_registry_without_guids_is_noticed_before_a_schema_is_registered(
+    sink: RegistrySink, more: dict[str, str]
+) -> None:
+    sink.write(ORDER, [{"id": "a", "price": 1.0}])
+    sink.registry.guids = False
+    wider = StructType([*ORDER.fields, StructField("tax", DoubleType())])
+    header = {"value.schema.id.serializer": "HeaderSchemaIdSerializer", **more}
+    with pytest.raises(SchemaRegistryError, match="no GUID"):
+        sink.write(wider, [{"id": "b", "price": 2.0, "tax": 0.1}], **header)
+    assert sink.registry.subjects == {"events-value": [1]}
+
+
 def test_new_nullable_column_evolves_the_schema(sink: RegistrySink) -> None:
     sink.write()
     wider = StructType([*ORDER.fields, StructField("tax", DoubleType())])
