@@ -256,12 +256,3 @@ def _sorted_histogram(numbers: list[int], counts: list[int]) -> Histogram:
         low=int(values.min()),
         high=int(values.max()),
     )
-
-
-class Meter:
-    """Counters and histograms with the names of the metrics that are built from them."""
-
-    def roll(self) -> dict[str, Histogram]:
-        """Return the histograms of the values since the last call, by name."""
-        values = vars(self).items()
-        return {name: value.roll() for name, value in values if isinstance(value, HistogramBuilder)}

@@ -34,7 +34,7 @@ from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_
 from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

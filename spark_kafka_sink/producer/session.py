@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
-    from spark_kafka_sink.report.task_report import ProgressCounts, TaskAttempt
+    from spark_kafka_sink.report.progress_counts import ProgressCounts
+    from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 _ROWS_PER_SLICE = 64
 """Rows per partition below which the fixed cost of a slice exceeds the cost of its rows."""

@@ -10,7 +10,10 @@ In reading order:
 - `write_status`: the status of a write
 - `bad_row_count`: the bad rows with the same reason
 - `partition_report`: the counters of one partition
-- `task_report`: the identity of a task, its one-line summary and its open transaction
+- `task_attempt`: the identity of a task attempt
+- `task_report`: the report of a task in one line
+- `reported_transaction`: a transaction that a task left open
+- `progress_counts`: counts of delivered records while tasks run
 - `codec_cost`: the size and cost of sampled batches with each codec
 - `report_builder`: collects the report of a producer session
 - `columnar`: a report as columns of numbers, and how such reports are merged

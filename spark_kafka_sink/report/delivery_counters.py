@@ -21,18 +21,15 @@ from spark_kafka_sink.report.metrics.merging import (
 )
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import (
-    COLUMNS,
-    ReportedTransaction,
-    TaskAttempt,
-    TaskReport,
-)
+from spark_kafka_sink.report.reported_transaction import ReportedTransaction
+from spark_kafka_sink.report.task_report import COLUMNS, TaskReport
 from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from spark_kafka_sink.common.delivery_status import PartitionStatus
+    from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 
 VERSION = 1

@@ -13,10 +13,12 @@ from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import ProgressCounts, TaskAttempt
+from spark_kafka_sink.report.progress_counts import ProgressCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

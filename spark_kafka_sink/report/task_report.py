@@ -1,9 +1,11 @@
-"""The identity of a task, its counts at runtime, its one-line report, and its transaction."""
+"""The report of a task in one line."""
 
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
+
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -11,41 +13,8 @@ if TYPE_CHECKING:
 _COUNTS = ("records", "bytes_sent", "retries", "poison")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class TaskAttempt:
-    """Spark's ids of a task attempt."""
-
-    partition_id: int = 0
-    """The number of the task's DataFrame partition."""
-    attempt: int = 0
-    """Number of the attempt, counted from 0. It restarts at 0 if Spark runs the stage again."""
-    task_attempt_id: int = 0
-    """Spark's unique id of this attempt."""
-
-
 COLUMNS = ("duration_ms", *(field.name for field in fields(TaskAttempt)), *_COUNTS)
 """Names of the values that `TaskReport.to_row` returns."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressCounts:
-    """The numbers of records and bytes that tasks have delivered so far."""
-
-    persisted: int = 0
-    """Number of acknowledged records, including those of failed attempts."""
-    sent: int = 0
-    """Number of records sent with acks=0."""
-    would_be_written: int = 0
-    """Number of records that a dry run processed."""
-    bytes_sent: int = 0
-    """Bytes of these records after compression."""
-    retries: int = 0
-    """Number of batches sent again."""
-
-    @property
-    def records(self) -> int:
-        """Total number of records."""
-        return self.persisted + self.sent + self.would_be_written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -84,17 +53,3 @@ class TaskReport:
     def from_row(cls, columns: Sequence[str], row: Sequence[int]) -> Self:
         """Parse the result of `to_row`, given the columns of the file."""
         return cls.from_dict(dict(zip(columns, row, strict=True)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class ReportedTransaction:
-    """A transaction that a task left open for the driver to commit or abort."""
-
-    transactional_id: str
-    """Transactional id of one attempt of a task; with atomicBatch=true, the id that all tasks
-    share.
-    """
-    producer_id: int
-    """Producer id of the transaction's batches in the log."""
-    epoch: int
-    """Producer epoch in these batches."""

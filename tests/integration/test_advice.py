@@ -18,7 +18,7 @@ from spark_kafka_sink.producer.session_pool import (
 )
 from spark_kafka_sink.report.advice.advice import Advice, Direction
 from spark_kafka_sink.report.advice.advice_rules import advise
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.slow_link import slow_link
 

@@ -7,7 +7,7 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.integration.support.producer_writes import numbered, produce, rows, session
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import AnyKafka, KafkaCluster

@@ -12,7 +12,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.integration.support import servers
 from tests.integration.support.producer_writes import produce, rows, session
 from tests.support.waiting import wait_until

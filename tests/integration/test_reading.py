@@ -181,7 +181,7 @@ def test_verify_truncated_log(any_kafka: AnyKafka, unique_topic: str, tmp_path: 
 
 
 def test_verify_transactions(any_kafka: AnyKafka, unique_topic: str, tmp_path: Path) -> None:
-    from spark_kafka_sink.report.task_report import TaskAttempt
+    from spark_kafka_sink.report.task_attempt import TaskAttempt
 
     Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, 1)
     for commit, verdict in ((True, "complete"), (False, "missing")):

@@ -13,7 +13,7 @@ from spark_kafka_sink.producer.session_pool import (
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.integration.support.producer_writes import config, numbered, rows, write_task
 from tests.support import readers
 from tools.support.admin import Admin

@@ -25,7 +25,7 @@ from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session, idle_clients
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tools.support.kafka_node import free_port
 from tools.support.readers import by_confluent
 from tools.support.waiting import poll

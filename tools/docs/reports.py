@@ -14,7 +14,9 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
     TopicMetrics,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import ReportedTransaction, TaskAttempt, TaskReport
+from spark_kafka_sink.report.reported_transaction import ReportedTransaction
+from spark_kafka_sink.report.task_attempt import TaskAttempt
+from spark_kafka_sink.report.task_report import TaskReport
 from tools.docs.pages import attribute_docs, table
 
 _PART = PartitionReport(topic="events", partition=0, persisted=1)

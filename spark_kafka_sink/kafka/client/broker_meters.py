@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from spark_kafka_sink.common.histogram import HistogramBuilder, Meter
+from spark_kafka_sink.common.histogram import HistogramBuilder
+from spark_kafka_sink.common.meter import Meter
 
 
 class BrokerMeter(Meter):

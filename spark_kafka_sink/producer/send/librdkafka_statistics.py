@@ -33,7 +33,7 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
 )
 from spark_kafka_sink.report.export.java_metrics import client_values
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.exactly_once.scope_state import ScopeStateOf
     from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
-    from spark_kafka_sink.report.task_report import TaskAttempt
+    from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 _FINAL = "Spark retries the task like any other, and each attempt fails with this error."
 """Hint for errors in tasks. Planning cannot raise them, because Spark passes neither query nor

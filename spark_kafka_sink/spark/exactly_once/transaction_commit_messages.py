@@ -16,7 +16,7 @@ from spark_kafka_sink.exactly_once.task_transaction import (
 from spark_kafka_sink.report.columnar.packed_numbers import UNKNOWN
 from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
 from spark_kafka_sink.report.packed_report import partitions_of
-from spark_kafka_sink.report.task_report import ReportedTransaction
+from spark_kafka_sink.report.reported_transaction import ReportedTransaction
 from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from spark_kafka_sink.report.task_report import ProgressCounts, TaskAttempt
+from spark_kafka_sink.report.progress_counts import ProgressCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from spark_kafka_sink.producer.session import ProducerSession
+    from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 
 _NAME = "progress"

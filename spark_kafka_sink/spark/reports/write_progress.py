@@ -24,7 +24,7 @@ from pyspark.sql.utils import is_remote
 from spark_kafka_sink.common.arguments import SESSION, check_argument
 from spark_kafka_sink.common.errors import ConfigError, ReportError
 from spark_kafka_sink.common.text import plural, size_text
-from spark_kafka_sink.report.task_report import ProgressCounts
+from spark_kafka_sink.report.progress_counts import ProgressCounts
 from spark_kafka_sink.spark.reports.last_report import is_connect_session
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, TaskProgress, WaitsFor

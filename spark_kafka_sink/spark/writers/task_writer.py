@@ -22,7 +22,7 @@ from pyspark import TaskContext
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.masking import split_query
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.spark.reports.report_folder import report_folder
 from spark_kafka_sink.spark.reports.retention import statistics_prefix
 from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, ProgressSender

@@ -24,7 +24,7 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
     SharedTransaction,
     TransactionSettings,
 )
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.integration.exactly_once.simulated_writes import ROWS, Writes, first_of, ranges_of
 from tests.integration.exactly_once.stepped_client import stepped_client
 from tests.integration.support.producer_writes import rows

@@ -25,7 +25,7 @@ from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_cli
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.logs.appender import TransactionalAppender
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.spark.exactly_once import transactional_task
 from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion
 from spark_kafka_sink.spark.exactly_once.planning import plan_micro_batch, plan_write, stream_scope

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.integration.support.producer_writes import numbered, session
 from tests.support.security.client_configs import ClientConfig, Secured
 from tools.support.kafka_cluster import Cluster

@@ -20,7 +20,7 @@ from spark_kafka_sink.producer.session_pool import (
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tools.support.readers import Headers
 
 HEADER_TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))

@@ -11,7 +11,7 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.producer.session_pool import give_back_session as give_back
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.transactions import end, settings, transaction
 from tests.support.readers import by_kafka_python

@@ -12,7 +12,8 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_builder import ReportBuilder
-from spark_kafka_sink.report.task_report import TaskAttempt, TaskReport
+from spark_kafka_sink.report.task_attempt import TaskAttempt
+from spark_kafka_sink.report.task_report import TaskReport
 
 REPORT = DeliveryReport(
     tasks=1,

@@ -16,7 +16,7 @@ from spark_kafka_sink.producer.dry_run import SAMPLED_BYTES, CodecSampler, is_sa
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.report.report_builder import ReportBuilder
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
 from tests.support.harness.world import world

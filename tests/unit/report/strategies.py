@@ -11,7 +11,8 @@ from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent, MetricsRecorder
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.task_report import ReportedTransaction, TaskAttempt
+from spark_kafka_sink.report.reported_transaction import ReportedTransaction
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 SMALL = st.integers(0, 1000)
 TOPICS = st.sampled_from(["a", "b", "ü"])

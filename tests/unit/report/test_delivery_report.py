@@ -14,7 +14,9 @@ from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.task_report import ReportedTransaction, TaskAttempt, TaskReport
+from spark_kafka_sink.report.reported_transaction import ReportedTransaction
+from spark_kafka_sink.report.task_attempt import TaskAttempt
+from spark_kafka_sink.report.task_report import TaskReport
 from tests.unit.report.strategies import reports
 
 

@@ -17,7 +17,7 @@ from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.report_builder import FinishedBatch
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tools.torture.producer.plan import Partitioning, Plan
 
 _MANY_RECORDS = 20_000

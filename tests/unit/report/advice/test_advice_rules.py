@@ -21,7 +21,8 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
     TopicMetrics,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.task_report import TaskAttempt, TaskReport
+from spark_kafka_sink.report.task_attempt import TaskAttempt
+from spark_kafka_sink.report.task_report import TaskReport
 
 SETTINGS = {
     "batch.size": "1048576",

@@ -6,7 +6,7 @@ from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 NODE = Node(1, "a", 9092)
 

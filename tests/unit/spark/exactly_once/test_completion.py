@@ -24,7 +24,7 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.packed_report import PackedReport
 from spark_kafka_sink.report.report_storage import read_report
-from spark_kafka_sink.report.task_report import ReportedTransaction
+from spark_kafka_sink.report.reported_transaction import ReportedTransaction
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.exactly_once import completion
 from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion

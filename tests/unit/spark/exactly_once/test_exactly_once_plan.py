@@ -10,7 +10,7 @@ from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision,
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, parse_task_id
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.spark.exactly_once.exactly_once_plan import ExactlyOncePlan
 
 STREAM = Scope.stream("orders")

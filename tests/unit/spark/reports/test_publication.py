@@ -23,7 +23,7 @@ from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.display import summary
 from spark_kafka_sink.report.display.summary import summarize
 from spark_kafka_sink.report.report_storage import read_report, write_report
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports import publication
 from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanningData, PlanningFile

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.task_report import TaskAttempt, TaskReport
+from spark_kafka_sink.report.task_attempt import TaskAttempt
+from spark_kafka_sink.report.task_report import TaskReport
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, latest
 from spark_kafka_sink.spark.reports.report_paths import StreamIdentity
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin

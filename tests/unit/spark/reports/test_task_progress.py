@@ -7,7 +7,7 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.report.task_report import TaskAttempt
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, ProgressSender
 from spark_kafka_sink.spark.reports.write_progress import ProgressListener, WriteProgress
 
