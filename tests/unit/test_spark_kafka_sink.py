@@ -206,7 +206,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted({flaw.error_class for flaw in RowError if flaw} | {SINK_CLASS.decode()})
+    "name", sorted({error.error_class for error in RowError if error} | {SINK_CLASS.decode()})
 )
 def test_classes_in_dead_letters_can_be_imported(name: str) -> None:
     module, _, attribute = name.rpartition(".")

@@ -41,10 +41,10 @@ def render_error_classes() -> str:
 
 def render_row_errors() -> str:
     """Return a table of the reasons why a row cannot be written."""
-    flaws = [flaw for flaw in RowError if flaw is not RowError.NONE]
+    row_errors = [error for error in RowError if error is not RowError.NONE]
     rows = (
-        (f"`{flaw.name}`", flaw.message, f"`{flaw.error_class.rpartition('.')[2]}`")
-        for flaw in flaws
+        (f"`{error.name}`", error.message, f"`{error.error_class.rpartition('.')[2]}`")
+        for error in row_errors
     )
     return table(("reason", "meaning", "error without tolerance"), rows)
 

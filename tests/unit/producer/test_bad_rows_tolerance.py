@@ -129,15 +129,21 @@ def test_single_batch_probes_a_broker_after_its_pause() -> None:
 # Topics that are denied or missing.
 
 
-@pytest.mark.parametrize(("code", "flaw"), [(29, "TOPIC_UNAUTHORIZED"), (17, "INVALID_TOPIC")])
+@pytest.mark.parametrize(
+    ("code", "row_error"),
+    [
+        (ErrorCode.topic_authorization_failed, "TOPIC_UNAUTHORIZED"),
+        (ErrorCode.invalid_topic_exception, "INVALID_TOPIC"),
+    ],
+)
 @pytest.mark.parametrize("keep", [True, False])
-def test_denied_topic_does_not_fail_other_topics(code: int, flaw: str, *, keep: bool) -> None:
+def test_denied_topic_does_not_fail_other_topics(code: int, row_error: str, *, keep: bool) -> None:
     with world(cluster(u=1), tolerant(DEAD if keep else None)) as sim:
         sim.fault(Fault(error=code))
         sim.deliver([b"a", b"b"])
         sim.deliver([b"good"], 0, "u")
         assert sim.cluster.logs["u", 0].values() == [b"good"]
-        assert counts(sim) == {flaw: (2, 0) if keep else (0, 2)}
+        assert counts(sim) == {row_error: (2, 0) if keep else (0, 2)}
         assert [record.value for record in letters(sim)] == ([b"a", b"b"] if keep else [])
         if keep:
             assert dict(letters(sim)[0].headers)["__connect.errors.topic"] == b"t"
@@ -185,11 +191,16 @@ def test_denied_dead_letter_topic_fails_the_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "flaw"), [(29, "TOPIC_UNAUTHORIZED"), (17, "INVALID_TOPIC"), (3, "UNKNOWN_TOPIC")]
+    ("code", "row_error"),
+    [
+        (ErrorCode.topic_authorization_failed, "TOPIC_UNAUTHORIZED"),
+        (ErrorCode.invalid_topic_exception, "INVALID_TOPIC"),
+        (ErrorCode.unknown_topic_or_partition, "UNKNOWN_TOPIC"),
+    ],
 )
 @pytest.mark.parametrize("keep", [True, False])
 def test_rows_of_topics_with_metadata_errors_are_bad_rows(
-    code: int, flaw: str, *, keep: bool
+    code: int, row_error: str, *, keep: bool
 ) -> None:
     with world(cluster(u=2), tolerant(DEAD if keep else None), max_block_ms=500) as sim:
         sim.cluster.metadata_errors["nope"] = code
@@ -200,7 +211,7 @@ def test_rows_of_topics_with_metadata_errors_are_bad_rows(
         assert sim.cluster.logs["t", 0].end + sim.cluster.logs["t", 1].end <= 1
         written = [log.end for (name, _), log in sim.cluster.logs.items() if name in {"t", "u"}]
         assert sum(written) == 4
-        assert counts(sim) == {flaw: (3, 0) if keep else (0, 3)}
+        assert counts(sim) == {row_error: (3, 0) if keep else (0, 3)}
         dead = letters(sim)
         assert [record.value for record in dead] == ([b"1", b"3", b"0"] if keep else [])
         assert {dict(r.headers)["__connect.errors.topic"] for r in dead} <= {b"nope"}

@@ -226,7 +226,7 @@ def test_end_of_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -
         harness.memory.reserve(1)
 
 
-def test_append_after_the_end_is_ignored(harness: AccumulatorHarness) -> None:
+def test_append_after_the_end_raises_and_appends_nothing(harness: AccumulatorHarness) -> None:
     harness.memory.reserve(100)
     harness.accumulator.begin_layout()
     harness.state.fail(DeliveryError("gone"))

@@ -11,6 +11,7 @@ import pytest
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.config.security.security_config import Mechanism
 from spark_kafka_sink.kafka.client.channel.authenticator import Authenticator, SaslLogin
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.message_format import decode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange, request_type
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
@@ -22,7 +23,10 @@ VERSIONS = {
     int(ApiKey.SASL_HANDSHAKE): VersionRange(0, 1),
     int(ApiKey.SASL_AUTHENTICATE): VersionRange(0, 2),
 }
-NONE, UNSUPPORTED_MECHANISM, ILLEGAL_STATE, FAILED = 0, 33, 34, 58
+NONE = ErrorCode.none
+UNSUPPORTED_MECHANISM = ErrorCode.unsupported_sasl_mechanism
+ILLEGAL_STATE = ErrorCode.illegal_sasl_state
+FAILED = ErrorCode.sasl_authentication_failed
 
 
 class Script(SaslExchange):
