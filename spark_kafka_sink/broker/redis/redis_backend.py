@@ -73,11 +73,11 @@ class RedisBackend(StorageBackend):
             raise
 
     def check_vacant(self, topic: str, partition: int) -> None:
-        """See `StorageBackend`."""
+        """Check that the partition's keys do not exist."""
         self._streams_of(topic, partition).check_vacant()
 
     def create(self, topic: str, partition: int, config: LogConfig) -> RedisLogStorage:
-        """See `StorageBackend`."""
+        """Create an empty log; fail if its streams exist."""
         streams = self._streams_of(topic, partition)
         streams.begin()
         return self._new_storage(TopicPartition(topic, partition), streams, config)
@@ -119,7 +119,7 @@ class RedisBackend(StorageBackend):
         self._streams_of(topic, partition).delete_streams(only_if_empty=only_if_empty)
 
     def close(self, *, clean: bool = True) -> None:  # noqa: ARG002
-        """See `StorageBackend`."""
+        """Close the connections."""
         if self._replicas is not None:
             self._replicas.close()
         self._connection.close()

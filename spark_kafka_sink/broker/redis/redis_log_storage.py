@@ -49,12 +49,12 @@ class RedisBatchTable(BatchTable):
         self._timestamps = array("q")
 
     def add(self, facts: BatchFacts) -> None:
-        """See `BatchTable`."""
+        """Add the next batch."""
         super().add(facts)
         self._timestamps.append(facts.max_timestamp)
 
     def truncate(self, count: int) -> None:
-        """See `BatchTable`."""
+        """Drop all batches except the first `count`."""
         super().truncate(count)
         del self._timestamps[count:]
 
@@ -107,35 +107,35 @@ class RedisLogStorage(LogStorage):
 
     @property
     def start_offset(self) -> int:
-        """See `LogStorage`. The value is 0 until batches are dropped. Offsets start much higher."""
+        """0 until batches are dropped, although offsets start much higher; see `LogStorage`."""
         return self._start
 
     @property
     def end_offset(self) -> int:
-        """See `LogStorage`."""
+        """The offset after the last batch."""
         last = self._table.last_offset
         return self._start if last is None else last + 1
 
     @property
     def size(self) -> int:
-        """See `LogStorage`. This is the size of the uncompressed batches."""
+        """Bytes of all batches, uncompressed."""
         return self._table.size
 
     def next_offset(self) -> int:
-        """See `LogStorage`. Offsets are derived from the time, but never decrease."""
+        """Return the base offset for the next batch, from the time; offsets never decrease."""
         end = max(self.end_offset, self._streams.reserved)
         return self._ids.next_offset(end, self._clock.wall_ms())
 
     def end_before(self, offset: int) -> int:
-        """See `LogStorage`."""
+        """Return the end offset of the last batch before `offset`, the base offset of a batch."""
         return self._start_of(self._table.index_at(offset))
 
     def request_replication(self, offset: int) -> bool:
-        """See `LogStorage`."""
+        """Return True if Redis's replicas have all records before an offset."""
         return self._request_replication is None or self._request_replication(offset)
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
-        """See `LogStorage`.
+        """Append one batch, and its records as entries of a second stream.
 
         Raises:
             OSError: Redis failed.
@@ -161,7 +161,7 @@ class RedisLogStorage(LogStorage):
         ]
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
-        """See `LogStorage`."""
+        """Return whole batches, up to `max_bytes`, from the one that contains `start`."""
         first, after = self._batch_numbers(start, end)
         while first < after:
             end_number = (
@@ -207,12 +207,12 @@ class RedisLogStorage(LogStorage):
         return self._streams.read(OffsetSpan(self._start_of(first), self._start_of(end) - 1))
 
     def bytes_between(self, start: int, end: int) -> int:
-        """See `LogStorage`."""
+        """Return the total number of bytes that `read` could return."""
         first, after = self._batch_numbers(start, end)
         return self._table.position(after) - self._table.position(first)
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
-        """See `LogStorage`."""
+        """Yield the batch that contains `offset` and all later batches."""
         while batches := self.read(offset, END, _READ_BYTES) or self.read(offset, END, -1):
             for data in batches:
                 batch = StoredBatch.of(data)
@@ -220,16 +220,16 @@ class RedisLogStorage(LogStorage):
                 yield batch
 
     def first_at(self, timestamp: int) -> StoredBatch | None:
-        """See `LogStorage`."""
+        """Return the first batch with a record timestamp of at least `timestamp`, or None."""
         later = self.batches(self._start_of(self._table.first_at(timestamp)))
         return next((batch for batch in later if batch.header.max_timestamp >= timestamp), None)
 
     def first_at_max_timestamp(self) -> StoredBatch | None:
-        """See `LogStorage`."""
+        """Return the first batch with the largest timestamp in the log, or None."""
         return next(self.batches(self._start_of(self._table.first_at_max_timestamp())), None)
 
     def delete_before(self, offset: int) -> None:
-        """See `LogStorage`. Batches are dropped individually."""
+        """Drop each batch that is completely before an offset."""
         number = self._table.index_at(offset)
         if number:
             begin = self._start_of(number)
@@ -238,7 +238,7 @@ class RedisLogStorage(LogStorage):
             self._start = begin
 
     def restart_at(self, offset: int) -> None:
-        """See `LogStorage`."""
+        """Drop all batches, and continue the log at an offset after its end."""
         self._streams.reserved = max(self._streams.reserved, offset)
         self._streams.trim(offset)
         self._streams.mark_deletion()
@@ -246,7 +246,7 @@ class RedisLogStorage(LogStorage):
         self._start = offset
 
     def truncate(self, offset: int) -> None:
-        """See `LogStorage`. The ids of dropped entries are not reused."""
+        """Drop the batch at `offset` and all later ones, whose ids are not reused."""
         self._streams.remove_failed_append()
         number = self._table.index_at(offset)
         if number < len(self._table):
@@ -254,7 +254,7 @@ class RedisLogStorage(LogStorage):
             self._table.truncate(number)
 
     def expire(self, now_ms: int, high_watermark: int = END) -> None:
-        """See `LogStorage`. Batches are dropped individually; Kafka drops whole segments."""
+        """Drop single batches that exceed the retention; Kafka drops whole segments."""
         config, number = self.config, 0
         if not config.deletes:
             return
@@ -273,9 +273,9 @@ class RedisLogStorage(LogStorage):
         return min(number, self._table.index_at(self._ids.offset(max(oldest_ms, 0), 0)))
 
     def remove_failed_append(self) -> None:
-        """See `LogStorage`."""
+        """Ensure that a batch whose write failed is not in the log."""
         self._streams.remove_failed_append()
 
     def verify(self) -> None:
-        """See `LogStorage`."""
+        """Check that Redis still has all data that was appended."""
         self._streams.verify()

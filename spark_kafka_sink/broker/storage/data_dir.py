@@ -91,7 +91,7 @@ class DataDir(StorageBackend):
         return self.path / f"{topic}-{partition}"
 
     def check_vacant(self, topic: str, partition: int) -> None:
-        """See `StorageBackend`."""
+        """Check that the partition's folder does not exist."""
         folder = self.folder(topic, partition)
         if os.path.lexists(folder):
             raise FileExistsError(
@@ -100,7 +100,7 @@ class DataDir(StorageBackend):
             )
 
     def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:
-        """See `StorageBackend`."""
+        """Create the partition's folder, which must not exist, and an empty log."""
         folder = self.folder(topic, partition)
         folder.mkdir()
         return self._new_storage(topic, partition, config, [])
@@ -183,7 +183,7 @@ class DataDir(StorageBackend):
             self._release()
 
     def abandon(self) -> None:
-        """See `StorageBackend`."""
+        """Release the folder, with the mark of clean data that the broker found in it, if any."""
         self.journal.release()
         try:
             self._recovery.restore_mark()

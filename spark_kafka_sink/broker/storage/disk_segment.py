@@ -118,12 +118,12 @@ class DiskSegment(LogSegment):
 
     @property
     def modified_ms(self) -> int:
-        """See `LogSegment`."""
+        """Time of the file's last change, in milliseconds."""
         return self.path.stat().st_mtime_ns // 1_000_000
 
     @property
     def index_entries(self) -> int:
-        """See `LogSegment`."""
+        """Number of entries in the offset index."""
         return self._indexes.offsets.count
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
@@ -169,7 +169,7 @@ class DiskSegment(LogSegment):
         return [memoryview(data)]
 
     def truncate(self, count: int) -> None:
-        """See `LogSegment`."""
+        """Truncate the file to its first `count` batches, and rebuild the indexes."""
         if count == len(self.table):
             return
         os.ftruncate(self._handles.get(self.path), self.table.position(count))
@@ -198,7 +198,7 @@ class DiskSegment(LogSegment):
         self._indexes.close()
 
     def flush(self) -> None:
-        """See `LogSegment`."""
+        """Flush the file, its indexes and the names of new files."""
         if self.is_dirty:
             os.fsync(self._handles.get(self.path))
             self._indexes.flush()
@@ -214,7 +214,7 @@ class DiskSegment(LogSegment):
             self._are_folders_synced = True
 
     def close(self) -> None:
-        """See `LogSegment`."""
+        """Seal the segment and close its files."""
         try:
             self.seal()
         finally:
@@ -222,7 +222,7 @@ class DiskSegment(LogSegment):
             self._handles.close(self.path)
 
     def delete(self) -> None:
-        """See `LogSegment`."""
+        """Delete the files."""
         self._handles.close(self.path)
         self._indexes.delete()
         self.path.unlink(missing_ok=True)

@@ -25,7 +25,7 @@ class MemoryBackend(StorageBackend):
         self.journal = Journal()
 
     def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:  # noqa: ARG002
-        """See `StorageBackend`."""
+        """Create an empty log."""
         return SegmentedStorage(config, bounded=True)
 
     def load(

@@ -61,23 +61,23 @@ class SegmentedStorage(LogStorage):
 
     @property
     def start_offset(self) -> int:
-        """See `LogStorage`."""
+        """Base offset of the oldest batch, or of the next batch if the log is empty."""
         return self.segments[0].base_offset
 
     @property
     def end_offset(self) -> int:
-        """See `LogStorage`."""
+        """The offset after the last batch."""
         active = self.segments[-1]
         last = active.table.last_offset
         return active.base_offset if last is None else last + 1
 
     @property
     def size(self) -> int:
-        """See `LogStorage`."""
+        """Bytes of all batches."""
         return sum(segment.table.size for segment in self.segments)
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
-        """See `LogStorage`."""
+        """Append a batch to the active segment, which is rolled first if necessary."""
         self._check_flushed()
         if self._is_full(facts):
             self._roll_segment(facts.base_offset)
@@ -124,7 +124,7 @@ class SegmentedStorage(LogStorage):
         return max(index - 1, 0)
 
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
-        """See `LogStorage`."""
+        """Return whole batches, up to `max_bytes`, from the one that contains `start`."""
         batches: list[memoryview] = []
         left = max_bytes
         for segment, first, after in self._batch_spans(start, end):
@@ -137,7 +137,7 @@ class SegmentedStorage(LogStorage):
         return batches
 
     def bytes_between(self, start: int, end: int) -> int:
-        """See `LogStorage`."""
+        """Return the total number of bytes that `read` could return."""
         return sum(
             segment.table.position(after) - segment.table.position(first)
             for segment, first, after in self._batch_spans(start, end)
@@ -153,20 +153,20 @@ class SegmentedStorage(LogStorage):
                 yield segment, first, end
 
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
-        """See `LogStorage`."""
+        """Yield the batch that contains `offset` and all later batches."""
         for segment, first, end in self._batch_spans(offset, END):
             for number in range(first, end):
                 yield _stored(segment, number)
 
     def first_at(self, timestamp: int) -> StoredBatch | None:
-        """See `LogStorage`."""
+        """Return the first batch with a record timestamp of at least `timestamp`, or None."""
         for segment in self.segments:
             if len(segment.table) and segment.table.max_timestamp >= timestamp:
                 return _stored(segment, segment.table.first_at(timestamp))
         return None
 
     def first_at_max_timestamp(self) -> StoredBatch | None:
-        """See `LogStorage`."""
+        """Return the first batch with the largest timestamp in the log, or None."""
         filled = [segment for segment in self.segments if len(segment.table)]
         if not filled:
             return None
@@ -174,7 +174,7 @@ class SegmentedStorage(LogStorage):
         return _stored(segment, segment.table.first_at_max_timestamp())
 
     def delete_before(self, offset: int) -> None:
-        """See `LogStorage`. Only whole segments are deleted, and never the active segment."""
+        """Delete segments that are completely before an offset, but never the active segment."""
         while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
             self._delete_segment(0)
 
@@ -184,12 +184,12 @@ class SegmentedStorage(LogStorage):
         del self.segments[number]
 
     def restart_at(self, offset: int) -> None:
-        """See `LogStorage`."""
+        """Drop all segments, and continue in a new one at an offset after the end."""
         self._roll_segment(offset)
         self.delete_before(offset)
 
     def truncate(self, offset: int) -> None:
-        """See `LogStorage`."""
+        """Drop the batch that contains `offset` and all later batches."""
         self._lower_recovery_point(offset)
         while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
             self._delete_segment(-1)
@@ -213,7 +213,7 @@ class SegmentedStorage(LogStorage):
             self.sync_journal()
 
     def expire(self, now_ms: int, high_watermark: int = END) -> None:
-        """See `LogStorage`. Corresponds to Kafka's UnifiedLog.deleteOldSegments."""
+        """Delete segments that exceed the retention (Kafka's UnifiedLog.deleteOldSegments)."""
         if not self.config.deletes:
             return
         surplus = self.size - self.config.retention_bytes
@@ -258,7 +258,7 @@ class SegmentedStorage(LogStorage):
         return limited and len(table) > 0 and surplus >= table.size
 
     def flush(self) -> None:
-        """See `LogStorage`."""
+        """Flush the journal and all segments."""
         self._check_flushed()
         self.sync_journal()
         try:
@@ -282,7 +282,7 @@ class SegmentedStorage(LogStorage):
             self.recovery_point = offset
 
     def flush_if_due(self, now_ms: int) -> None:
-        """See `LogStorage`."""
+        """Flush if flush.ms has passed since the last flush."""
         if abs(now_ms - self._flushed_at) < self.config.flush_ms:
             return
         self._flushed_at = now_ms
@@ -290,7 +290,7 @@ class SegmentedStorage(LogStorage):
             self.flush()
 
     def close(self) -> None:
-        """See `LogStorage`."""
+        """Flush and close all segments."""
         with ExitStack() as stack:  # closes all segments, even if some of them fail
             for segment in self.segments:
                 stack.callback(segment.close)

@@ -130,7 +130,7 @@ class LeaderHandler(ApiHandler[TopicPartition, V]):
     lookup_codes = error_codes.INVALID_METADATA | {ErrorCode.unknown_leader_epoch}
 
     def lookup(self, client: BlockingClient) -> Lookup[TopicPartition]:
-        """See `ApiHandler`."""
+        """Return the lookup of partition leaders."""
         return LeaderLookup(client)
 
 

@@ -36,7 +36,7 @@ class CoordinatorHandler(ApiHandler[str, V]):
     lookup_codes = error_codes.COORDINATOR_MOVED
 
     def lookup(self, client: BlockingClient) -> Lookup[str]:
-        """See `ApiHandler`."""
+        """Return the lookup of transaction coordinators."""
         return TransactionCoordinatorLookup(client)
 
 
@@ -47,17 +47,17 @@ class FindCoordinatorHandler(ApiHandler[str, Node]):
     retriable_codes = error_codes.COORDINATOR_UNAVAILABLE
 
     def keys_per_request(self, version: int | None) -> int:
-        """See `ApiHandler`."""
+        """Return 1 for versions before KIP-699, and before the negotiation."""
         return MANY_KEYS if version is not None and version >= _MULTIPLE_KEYS else 1
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the values of a request for these transactional ids."""
         return find_coordinator_values(keys)
 
     def results(
         self, keys: Sequence[str], outcome: RequestOutcome
     ) -> Mapping[str, KeyResult[Node]]:
-        """See `ApiHandler`."""
+        """Return the coordinator of each transactional id."""
         return {
             coordinator.key: KeyResult(
                 code=coordinator.code,
@@ -85,7 +85,7 @@ class TransactionCoordinatorLookup(Lookup[str]):
         self._driver = ApiDriver(client, FindCoordinatorHandler())
 
     def node(self, key: str) -> Node | None:
-        """See `Lookup`."""
+        """Return the cached coordinator of an id, with the id of its connection."""
         node = self._coordinators.get(key)
         number = crc32(key.encode()) % self._connections
         if node is None or not number:
@@ -94,16 +94,16 @@ class TransactionCoordinatorLookup(Lookup[str]):
         return Node(node_id, node.host, node.port)
 
     def look_up(self, keys: Sequence[str]) -> None:
-        """See `Lookup`."""
+        """Start to request the coordinators of these ids."""
         self._driver.add(keys)
         self._driver.step(self._client.now())
 
     def invalidate(self, key: str) -> None:
-        """See `Lookup`."""
+        """Remove an id's coordinator from the cache."""
         self._coordinators.remove(key)
 
     def step(self, now: float) -> Mapping[str, int]:
-        """See `Lookup`."""
+        """Continue the requests, and cache the coordinators; return the codes of failed ids."""
         self._driver.step(now)
         failures = {}
         for key, result in self._driver.take_results().items():
@@ -114,5 +114,5 @@ class TransactionCoordinatorLookup(Lookup[str]):
         return failures
 
     def seconds_until_due(self, now: float) -> float:
-        """See `Lookup`."""
+        """Return the seconds until the next request is due."""
         return MAX_WAIT_S if self._driver.is_done else self._driver.seconds_until_due(now)

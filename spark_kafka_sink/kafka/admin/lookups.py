@@ -57,15 +57,15 @@ class AnyBrokerLookup(Lookup[K]):
     """Looks up the ready broker with the fewest requests in flight."""
 
     def node(self, key: K) -> Node | None:  # noqa: ARG002
-        """See `Lookup`."""
+        """Return the ready broker with the fewest requests in flight."""
         return self._client.ready_node()
 
     def look_up(self, keys: Sequence[K]) -> None:  # noqa: ARG002
-        """See `Lookup`."""
+        """Connect to any broker."""
         self._client.connect_any()
 
     def seconds_until_due(self, now: float) -> float:  # noqa: ARG002
-        """See `Lookup`."""
+        """Return the interval at which the connection is checked."""
         return _CONNECTING_WAIT_S
 
 
@@ -82,7 +82,7 @@ class ControllerLookup(Lookup[K]):
         return nodes[sorted(nodes)[self._failures % len(nodes)]] if nodes else None
 
     def invalidate(self, key: K) -> None:  # noqa: ARG002
-        """See `Lookup`."""
+        """Continue with the next broker."""
         self._failures += 1
 
 
@@ -104,27 +104,27 @@ class LeaderLookup(Lookup[TopicPartition]):
         """Keys with an outdated leader, and the number of the last Metadata request."""
 
     def node(self, key: TopicPartition) -> Node | None:
-        """See `Lookup`."""
+        """Return the partition's leader, or None until newer metadata arrives."""
         metadata = self._client.metadata
         if metadata.answered_requests <= self._stale.get(key, -1):
             return None
         return metadata.cluster.nodes.get(metadata.cluster.leader(*key))
 
     def look_up(self, keys: Sequence[TopicPartition]) -> None:
-        """See `Lookup`."""
+        """Add the partitions' topics to the metadata."""
         metadata = self._client.metadata
         metadata.add_topics(key.topic for key in keys)
         for key in keys:
             self._unknown.setdefault(key, (self._client.now(), metadata.sent_requests))
 
     def invalidate(self, key: TopicPartition) -> None:
-        """See `Lookup`."""
+        """Request newer metadata."""
         metadata = self._client.metadata
         self._stale[key] = metadata.sent_requests
         metadata.request_refresh()
 
     def step(self, now: float) -> Mapping[TopicPartition, int]:
-        """See `Lookup`."""
+        """Return the error codes of partitions for which newer metadata has no leader."""
         metadata = self._client.metadata
         failures = {}
         for key in [
@@ -146,7 +146,7 @@ class LeaderLookup(Lookup[TopicPartition]):
         return failures
 
     def seconds_until_due(self, now: float) -> float:
-        """See `Lookup`."""
+        """Return the seconds until metadata is due, or `MAX_WAIT_S` if all leaders are known."""
         return super().seconds_until_due(now) if self._unknown or self._stale else MAX_WAIT_S
 
 
@@ -159,20 +159,20 @@ class BrokerLookup(Lookup[int]):
         """Unknown or failing brokers, and the number of the last Metadata request."""
 
     def node(self, key: int) -> Node | None:
-        """See `Lookup`."""
+        """Return the broker, or None until newer metadata arrives."""
         metadata = self._client.metadata
         if metadata.answered_requests <= self._unknown.get(key, -1):
             return None
         return metadata.cluster.nodes.get(key)
 
     def look_up(self, keys: Sequence[int]) -> None:
-        """See `Lookup`."""
+        """Request newer metadata for these brokers, unless it is already requested."""
         for key in keys:
             if key not in self._unknown:
                 self.invalidate(key)
 
     def invalidate(self, key: int) -> None:
-        """See `Lookup`."""
+        """Request newer metadata."""
         metadata = self._client.metadata
         self._unknown[key] = metadata.sent_requests
         metadata.request_refresh()
@@ -189,5 +189,5 @@ class BrokerLookup(Lookup[int]):
         return missing
 
     def seconds_until_due(self, now: float) -> float:
-        """See `Lookup`."""
+        """Return the seconds until metadata is due, or `MAX_WAIT_S` if all brokers are known."""
         return super().seconds_until_due(now) if self._unknown else MAX_WAIT_S

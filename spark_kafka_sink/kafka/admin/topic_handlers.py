@@ -76,7 +76,7 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
         self._with_operations = operations
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the values of a request for these topics, which does not create them."""
         return {
             "topics": [{"name": key} for key in keys],
             "allow_auto_topic_creation": False,
@@ -87,7 +87,7 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
     def results(
         self, keys: Sequence[str], outcome: RequestOutcome
     ) -> Mapping[str, KeyResult[TopicDescription]]:
-        """See `ApiHandler`."""
+        """Return the description of each topic."""
         cluster = _operations(outcome.response, "cluster_authorized_operations")
         requested = frozenset(keys)
         return {
@@ -106,11 +106,11 @@ class ListTopicsHandler(ApiHandler[str, tuple[str, ...]]):
     lookup_codes = error_codes.CONNECTION_LOST
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the values of a request for all topics."""
         return {"topics": None, "allow_auto_topic_creation": False}
 
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[tuple[str, ...]]:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the names of the topics that are not internal."""
         topics = outcome.response.topics
         names = tuple(sorted(topic.name for topic in topics if not topic.is_internal))
         return KeyResult(code=0, value=names)
@@ -166,11 +166,11 @@ class CreateTopicsHandler(ApiHandler[str, None]):
         self._validate_only = validate_only
 
     def lookup(self, client: BlockingClient) -> Lookup[str]:
-        """See `ApiHandler`."""
+        """Return the lookup of the controller."""
         return ControllerLookup(client)
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:
-        """See `ApiHandler`."""
+        """Return the values of a request that creates these topics."""
         return {
             "topics": [self._topic_values(self._topics[key], version) for key in keys],
             "timeout": _CREATE_TIMEOUT,
@@ -178,7 +178,7 @@ class CreateTopicsHandler(ApiHandler[str, None]):
         }
 
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the error of the topic, if any."""
         topic = only_item(outcome.response.topics, outcome)
         message = getattr(topic, "error_message", None)
         return KeyResult(code=int(topic.error_code), message=message)
@@ -211,7 +211,7 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
         self._resource = resource
 
     def values(self, keys: Sequence[K], version: int) -> FieldValues:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the values of a request for all configs of a resource."""
         resource = {
             "resource_type": int(self._resource),
             "resource_name": str(keys[0]),
@@ -220,7 +220,7 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
         return {"resources": [resource]}
 
     def result(self, key: K, outcome: RequestOutcome) -> KeyResult[Mapping[str, str | None]]:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the values of the configs by name."""
         resource = only_item(outcome.response.results, outcome)
         code = int(resource.error_code)
         values = {config.name: config.value for config in resource.configs}

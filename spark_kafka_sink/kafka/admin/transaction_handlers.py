@@ -70,7 +70,7 @@ class InitProducerIdHandler(CoordinatorHandler[TransactionalProducer]):
         self._current = current or {}
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:
-        """See `ApiHandler`."""
+        """Return the values of a request, with the current producer if its epoch is bumped."""
         current = self._current.get(keys[0])
         if current is not None and version < _EPOCH_BUMP:
             raise errors.ProtocolError(
@@ -80,7 +80,7 @@ class InitProducerIdHandler(CoordinatorHandler[TransactionalProducer]):
         return init_producer_id_values(keys[0], self._timeout_ms, current=current)
 
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[TransactionalProducer]:
-        """See `ApiHandler`."""
+        """Return the granted producer id and epoch."""
         result = _parse_producer(key, outcome.response, outcome.transaction_version)
         if result.value is not None and result.value.producer_id < 0:
             raise errors.ProtocolError(
@@ -111,15 +111,15 @@ class EndTxnHandler(CoordinatorHandler[TransactionalProducer]):
         self._commit = commit
 
     def max_version(self, keys: Sequence[str]) -> int | None:
-        """See `ApiHandler`."""
+        """Return the maximum version for the transaction's protocol version."""
         return self._transactions[keys[0]].version.max_version(ApiKey.END_TXN)
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the values of a request that commits or aborts a transaction."""
         return end_txn_values(self._transactions[keys[0]], commit=self._commit)
 
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[TransactionalProducer]:
-        """See `ApiHandler`."""
+        """Return the producer for the next transaction."""
         ended = self._transactions[key]
         result = _parse_producer(key, outcome.response, ended.version)
         producer = result.value
@@ -128,7 +128,7 @@ class EndTxnHandler(CoordinatorHandler[TransactionalProducer]):
         return result
 
     def action(self, code: int) -> KeyAction:
-        """See `ApiHandler`."""
+        """Return the action for an error code; record whether the transaction may have ended."""
         self.has_lost_responses |= code == ClientErrorCode.disconnected
         self.may_have_ended |= code in _UNCLEAR
         return super().action(code)
@@ -150,7 +150,7 @@ class DescribeTransactionsHandler(CoordinatorHandler[TransactionDescription]):
     max_keys = MANY_KEYS
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the values of a request for these transactional ids."""
         return {"transactional_ids": keys}
 
     def results(
@@ -158,7 +158,7 @@ class DescribeTransactionsHandler(CoordinatorHandler[TransactionDescription]):
         keys: Sequence[str],  # noqa: ARG002
         outcome: RequestOutcome,
     ) -> Mapping[str, KeyResult[TransactionDescription]]:
-        """See `ApiHandler`."""
+        """Return the description of each transaction."""
         return {
             state.transactional_id: KeyResult(
                 code=int(state.error_code),
@@ -199,11 +199,11 @@ class ListTransactionsHandler(ApiHandler[int, list[TransactionListing]]):
         self._pattern = pattern
 
     def lookup(self, client: BlockingClient) -> Lookup[int]:
-        """See `ApiHandler`."""
+        """Return the lookup of brokers by id."""
         return BrokerLookup(client)
 
     def values(self, keys: Sequence[int], version: int) -> FieldValues:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the filters of a request."""
         return {
             "state_filters": [state.value for state in self._states],
             "producer_id_filters": [],
@@ -211,7 +211,7 @@ class ListTransactionsHandler(ApiHandler[int, list[TransactionListing]]):
         }
 
     def result(self, key: int, outcome: RequestOutcome) -> KeyResult[list[TransactionListing]]:
-        """See `ApiHandler`."""
+        """Return the broker's transactions."""
         response = outcome.response
         if unknown := response.unknown_state_filters:
             raise errors.ProtocolError(
@@ -239,11 +239,11 @@ class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
     lookup_codes = CONNECTION_LOST
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the values of a Metadata request without topics."""
         return {"topics": [], "allow_auto_topic_creation": False}
 
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[frozenset[int]]:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the ids of all brokers."""
         brokers = frozenset(int(broker.node_id) for broker in outcome.response.brokers)
         return KeyResult(code=0, value=brokers)
 
@@ -255,7 +255,7 @@ class DescribeProducersHandler(LeaderHandler[tuple[ActiveProducer, ...]]):
     max_keys = MANY_KEYS
 
     def values(self, keys: Sequence[TopicPartition], version: int) -> FieldValues:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the values of a request for these partitions."""
         return {"topics": group_by_topic(keys, "partition_indexes")}
 
     def results(
@@ -263,7 +263,7 @@ class DescribeProducersHandler(LeaderHandler[tuple[ActiveProducer, ...]]):
         keys: Sequence[TopicPartition],  # noqa: ARG002
         outcome: RequestOutcome,
     ) -> Mapping[TopicPartition, KeyResult[tuple[ActiveProducer, ...]]]:
-        """See `ApiHandler`."""
+        """Return the active producers of each partition."""
         return {
             TopicPartition(topic.name, int(partition.partition_index)): KeyResult(
                 code=int(partition.error_code),

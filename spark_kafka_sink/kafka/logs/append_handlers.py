@@ -45,11 +45,11 @@ class AddPartitionsHandler(CoordinatorHandler[None]):
         self._topic_partition = topic_partition
 
     def values(self, keys: Sequence[str], version: int) -> FieldValues:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the values of a request for the partition."""
         return add_partitions_values(self._producer, [self._topic_partition])
 
     def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the error of the partition, if any."""
         return KeyResult(
             code=only_item([*read_partition_errors(outcome.response).values()], outcome)
         )
@@ -75,11 +75,11 @@ class ProduceHandler(LeaderHandler[int]):
     retriable_codes = LeaderHandler.retriable_codes | error_codes.COORDINATOR_ERRORS
 
     def lookup(self, client: BlockingClient) -> Lookup[TopicPartition]:
-        """See `ApiHandler`."""
+        """Return the lookup of the partition's leader."""
         return LeaderLookup(client, self.unknown_topic_retry_s)
 
     def max_version(self, keys: Sequence[TopicPartition]) -> int | None:
-        """See `ApiHandler`."""
+        """Return the transaction's maximum version; without a topic id, the last one with names."""
         max_version = (
             None if self.producer is None else self.producer.version.max_version(ApiKey.PRODUCE)
         )
@@ -91,7 +91,7 @@ class ProduceHandler(LeaderHandler[int]):
         raise NotImplementedError
 
     def body(self, keys: Sequence[TopicPartition], version: int) -> list[Buffer]:
-        """See `ApiHandler`."""
+        """Return the body of a request with the batch, which is not copied."""
         size = sum(memoryview(part).nbytes for part in self.batch)
         data = produce.PartitionData(keys[0].partition, self.batch, size)
         topic = self._topic_metadata(keys[0])
@@ -104,7 +104,7 @@ class ProduceHandler(LeaderHandler[int]):
         )
 
     def result(self, key: TopicPartition, outcome: RequestOutcome) -> KeyResult[int]:  # noqa: ARG002
-        """See `ApiHandler`."""
+        """Return the first offset of the batch."""
         topic = only_item(outcome.response.responses, outcome)
         partition = only_item(topic.partition_responses, outcome)
         return KeyResult(
