@@ -15,14 +15,14 @@ from spark_kafka_sink.common.logs import quiet_log, warn_once
 from spark_kafka_sink.common.masking import shown_name
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 from spark_kafka_sink.config.config_builder import BOOTSTRAP_OPTION
-from spark_kafka_sink.config.option_definition import PREFIX
-from spark_kafka_sink.config.option_names import (
+from spark_kafka_sink.config.known_options import (
     KNOWN_NAMES,
     SERIALIZERS,
     SINK_NAMES,
     is_kafka_option,
     registry_name,
 )
+from spark_kafka_sink.config.option_definition import PREFIX
 from spark_kafka_sink.config.profiles import parse_properties
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX

@@ -8,7 +8,7 @@ In reading order:
 
 - `sink_config`: the resulting `ProducerConfig` and `SinkConfig`
 - `config_builder`: parse all options of a write, and convert their values
-- `option_names`: classify options by name; lists of ignored and rejected names
+- `known_options`: classify options by name; lists of ignored and rejected names
 - `aliases`: librdkafka's names for options that have a different name in Java's producer
 - `profiles`: read a profile from `conf/`, and parse Java's properties syntax
 - `units`: the unit of an option's number, and numbers with a unit such as "64MB"

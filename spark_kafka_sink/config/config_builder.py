@@ -20,8 +20,8 @@ from spark_kafka_sink.config.addresses import secured_protocols
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT, ExactlyOnceConfig
 from spark_kafka_sink.config.formats import FormatsConfig
+from spark_kafka_sink.config.known_options import UserOptions, split_options
 from spark_kafka_sink.config.option_definition import PREFIX
-from spark_kafka_sink.config.option_names import UserOptions, split_options
 from spark_kafka_sink.config.profiles import load_profile
 from spark_kafka_sink.config.rules import apply_rules, batch_write_linger, max_batched_request_size
 from spark_kafka_sink.config.security.security_builder import build_security

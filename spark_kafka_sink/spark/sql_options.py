@@ -23,8 +23,8 @@ from pyspark.sql import types
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.masking import is_redacted, is_secret
 from spark_kafka_sink.common.secret import Secret
+from spark_kafka_sink.config.known_options import SINK_NAMES, UserOptions, split_options
 from spark_kafka_sink.config.option_definition import PREFIX
-from spark_kafka_sink.config.option_names import SINK_NAMES, UserOptions, split_options
 from spark_kafka_sink.config.schema_registry import REGISTRY_SECRETS
 from spark_kafka_sink.config.security.security_values import SecurityValues
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX

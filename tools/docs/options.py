@@ -8,8 +8,8 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import ProfileName
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.formats import FormatsConfig
+from spark_kafka_sink.config.known_options import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.option_definition import Option, Value, declared_options
-from spark_kafka_sink.config.option_names import IGNORED_LIBRDKAFKA_KEYS, IGNORED_PRODUCER_KEYS
 from spark_kafka_sink.config.option_tables import (
     PRODUCER_OPTIONS,
     SINK_OPTIONS,

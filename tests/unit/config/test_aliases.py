@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config import option_names
+from spark_kafka_sink.config import known_options
 from spark_kafka_sink.config.aliases import ALIASES
 from spark_kafka_sink.config.enums import Acks, Codec
 from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS
@@ -46,9 +46,9 @@ VALUES = {
 }
 """Allowed values of options that do not accept 5."""
 KNOWN = sorted(
-    option_names.PRODUCER_NAMES
+    known_options.PRODUCER_NAMES
     | ALIASES.keys()
-    | option_names.IGNORED_PRODUCER_KEYS
+    | known_options.IGNORED_PRODUCER_KEYS
     | SECURITY_NAMES
     | SECURITY_ALIASES.keys()
     | IGNORED_SECURITY_KEYS
@@ -148,9 +148,9 @@ def test_security_names_are_accepted_under_the_right_option() -> None:
 
 def test_aliases_have_no_second_meaning() -> None:
     assert not ALIASES.keys() & (
-        option_names.PRODUCER_NAMES | option_names.IGNORED_KEYS | JAVA.keys()
+        known_options.PRODUCER_NAMES | known_options.IGNORED_KEYS | JAVA.keys()
     )
-    assert {alias.option for alias in ALIASES.values()} <= option_names.PRODUCER_NAMES
+    assert {alias.option for alias in ALIASES.values()} <= known_options.PRODUCER_NAMES
 
 
 @pytest.mark.parametrize("name", KNOWN)

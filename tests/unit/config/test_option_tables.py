@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_sink.config import option_names
+from spark_kafka_sink.config import known_options
+from spark_kafka_sink.config.known_options import PRODUCER_NAMES
 from spark_kafka_sink.config.option_definition import Option, OptionType
-from spark_kafka_sink.config.option_names import PRODUCER_NAMES
 from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.security_names import (
     IGNORED_JAVA_SECURITY_KEYS,
@@ -60,13 +60,13 @@ def test_allowed_values_match_java(option: Option) -> None:
 
 
 def test_every_java_name_is_covered() -> None:
-    rejected = option_names.SERIALIZERS | option_names.UNSAFE_KEYS
+    rejected = known_options.SERIALIZERS | known_options.UNSAFE_KEYS
     security = SECURITY_NAMES | IGNORED_JAVA_SECURITY_KEYS | REJECTED_SECURITY_KEYS.keys()
-    rest = JAVA.keys() - PRODUCER_NAMES - option_names.IGNORED_PRODUCER_KEYS - rejected - security
-    assert {name for name in rest if not name.startswith(option_names.UNSAFE_PREFIXES)} == set()
+    rest = JAVA.keys() - PRODUCER_NAMES - known_options.IGNORED_PRODUCER_KEYS - rejected - security
+    assert {name for name in rest if not name.startswith(known_options.UNSAFE_PREFIXES)} == set()
     assert PRODUCER_NAMES - JAVA.keys() == NOT_IN_JAVA
     assert not NOT_IN_JAVA & JAVA.keys()
-    assert JAVA.keys() >= option_names.IGNORED_PRODUCER_KEYS
+    assert JAVA.keys() >= known_options.IGNORED_PRODUCER_KEYS
 
 
 def test_deviations_differ_and_are_few() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config import profiles
 from spark_kafka_sink.config.enums import Codec, ProfileName
-from spark_kafka_sink.config.option_names import PRODUCER_NAMES
+from spark_kafka_sink.config.known_options import PRODUCER_NAMES
 from spark_kafka_sink.config.profiles import find_file, load_profile, parse_properties
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.producer.rows import MAX_CHUNK_BYTES

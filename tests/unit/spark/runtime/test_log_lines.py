@@ -8,7 +8,7 @@ import pytest
 
 WARN = (
     "import logging, spark_kafka_sink.spark as s\n"
-    "log = logging.getLogger('spark_kafka_sink.config.option_names')\n"
+    "log = logging.getLogger('spark_kafka_sink.config.known_options')\n"
     "{}\n"
     "log.warning('Option %s is unknown', 'x')\n"
     "log.info('not shown')\n"
@@ -34,7 +34,7 @@ def printed(code: str) -> str:
 
 def test_line_contains_time_level_and_logger() -> None:
     time = r"\d\d/\d\d/\d\d \d\d:\d\d:\d\d"
-    line = time + r" WARN spark_kafka_sink\.config\.option_names: Option x is unknown\n"
+    line = time + r" WARN spark_kafka_sink\.config\.known_options: Option x is unknown\n"
     assert re.fullmatch(line, printed(WARN.format("")))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config import option_names
+from spark_kafka_sink.config import known_options
 from spark_kafka_sink.config.security.security_names import (
     IGNORED_SECURITY_KEYS,
     REJECTED_SECURITY_KEYS,
@@ -17,8 +17,8 @@ from spark_kafka_sink.config.sink_config import SinkConfig
 from tests.unit.config.parsing import MINIMAL, failure
 
 OPTIONS = [
-    *(f"kafka.{name}" for name in option_names.PRODUCER_NAMES | SECURITY_NAMES),
-    *option_names.SINK_NAMES.values(),
+    *(f"kafka.{name}" for name in known_options.PRODUCER_NAMES | SECURITY_NAMES),
+    *known_options.SINK_NAMES.values(),
 ]
 
 
@@ -61,7 +61,7 @@ def typos(option: str) -> Iterator[str]:
 @pytest.mark.parametrize("option", sorted(OPTIONS))
 def test_each_typo_of_an_option_fails_with_its_name(option: str) -> None:
     known = {name.lower() for name in OPTIONS} | {
-        f"kafka.{name}" for name in option_names.KNOWN_NAMES
+        f"kafka.{name}" for name in known_options.KNOWN_NAMES
     }
     for typo in {name.lower() for name in typos(option)} - known:
         suggestion = failure({typo: "x"}).partition("Did you mean ")[2].rstrip("?")
@@ -72,7 +72,7 @@ def test_unknown_producer_option_fails_without_a_suggestion() -> None:
     assert "unknown option kafka.zzzzzz" in failure({"kafka.zzzzzz": "1"})
 
 
-@pytest.mark.parametrize("name", sorted({*option_names.IGNORED_KEYS, *IGNORED_SECURITY_KEYS}))
+@pytest.mark.parametrize("name", sorted({*known_options.IGNORED_KEYS, *IGNORED_SECURITY_KEYS}))
 def test_option_that_is_safe_to_ignore_warns_once(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -91,7 +91,7 @@ def test_serializers_are_rejected(name: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "kafka."])
-@pytest.mark.parametrize("name", sorted(option_names.UNSAFE_REGISTRY_KEYS))
+@pytest.mark.parametrize("name", sorted(known_options.UNSAFE_REGISTRY_KEYS))
 def test_options_that_select_another_schema_are_rejected(name: str, prefix: str) -> None:
     assert f"option {prefix}{name} is not supported" in failure({f"{prefix}{name}": "x"})
 
@@ -117,7 +117,7 @@ def test_plaintext_logs_nothing(protocol: str, caplog: pytest.LogCaptureFixture)
 
 
 @pytest.mark.parametrize(
-    "name", [*sorted(option_names.SPARK_OPTIONS), "checkpointLocation", "queryName"]
+    "name", [*sorted(known_options.SPARK_OPTIONS), "checkpointLocation", "queryName"]
 )
 def test_spark_options_are_ignored(name: str, caplog: pytest.LogCaptureFixture) -> None:
     assert SinkConfig.parse(MINIMAL | {name: "x"}) == SinkConfig.parse(MINIMAL)
@@ -152,18 +152,18 @@ def test_other_options_are_ignored_with_a_warning(
 
 
 def test_name_lists_do_not_overlap() -> None:
-    unsupported = option_names.SERIALIZERS | option_names.UNSAFE_KEYS
-    assert not option_names.PRODUCER_NAMES & option_names.IGNORED_KEYS
-    assert not unsupported & (option_names.PRODUCER_NAMES | option_names.IGNORED_KEYS)
+    unsupported = known_options.SERIALIZERS | known_options.UNSAFE_KEYS
+    assert not known_options.PRODUCER_NAMES & known_options.IGNORED_KEYS
+    assert not unsupported & (known_options.PRODUCER_NAMES | known_options.IGNORED_KEYS)
     kinds = (
         SECURITY_NAMES,
         SECURITY_ALIASES.keys(),
         IGNORED_SECURITY_KEYS,
         REJECTED_SECURITY_KEYS.keys(),
-        option_names.IGNORED_KEYS | option_names.PRODUCER_NAMES | unsupported,
+        known_options.IGNORED_KEYS | known_options.PRODUCER_NAMES | unsupported,
     )
     assert len(frozenset().union(*kinds)) == sum(map(len, kinds))
-    assert not {key for key in option_names.IGNORED_KEYS if key.startswith(("sasl.", "ssl."))}
+    assert not {key for key in known_options.IGNORED_KEYS if key.startswith(("sasl.", "ssl."))}
 
 
 @pytest.mark.parametrize(
