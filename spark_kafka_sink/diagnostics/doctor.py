@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, SchemaRegistryError
 from spark_kafka_sink.common.text import plural
+from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import SchemaIdFraming
 from spark_kafka_sink.diagnostics import broker_checks, connection_checks
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.produce_check import produce_record, send_probe
+from spark_kafka_sink.formats.json.json_check_compiler import check_schema
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema, message_name
 from spark_kafka_sink.formats.registry.registry import Registry
 from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema, missing_guid_error
@@ -253,12 +255,13 @@ def _check_schema(
     subject = subject_of(config, part, topic, source)
     if config.chooses_version:
         registered = registry.fetch_selected_schema(subject, part.format)
-        message_name(part, registered.text)
+        _check_text(part, registered.text)
     else:
         if needs_guid:
             registry.check_guids(subject)
         if source is None:
             return _check_subject(subject, exists=registry.has_versions(subject), config=config)
+        _check_text(part, source.text)
         candidate = CandidateSchema(part.format, source.text, source.texts)
         if config.auto_register:
             return Finding.ok(CheckStep.REGISTRY, registry.check_compatibility(subject, candidate))
@@ -268,6 +271,13 @@ def _check_schema(
     return Finding.ok(
         CheckStep.REGISTRY, f"subject {subject} has the schema with id {registered.id}"
     )
+
+
+def _check_text(part: PartFormat, text: str) -> None:
+    """Check that a text is a schema, and contains the message or record that the options name."""
+    message_name(part, text)
+    if part.format.payload is Format.JSON:
+        check_schema(text)
 
 
 def _check_subject(subject: str, *, exists: bool, config: RegistryConfig) -> Finding:

@@ -67,6 +67,23 @@ def compile_check(
     raise errors[0]
 
 
+def check_schema(text: str) -> None:
+    """Check that a text is a JSON Schema in a supported draft. References are not checked.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    schema = json_documents.load_document(text)
+    errors: list[ConfigError] = []
+    for draft in json_documents.drafts_to_try(json_documents.declared_draft(schema)):
+        create_validator(draft, [schema], ())  # rejects draft 3
+        error = _document_error(draft, [schema], _NO_REFERENCES)
+        if error is None:
+            return
+        errors.append(error)
+    raise errors[0]
+
+
 def _document_error(
     draft: Any, documents: Sequence[Any], references: JsonReferences
 ) -> ConfigError | None:

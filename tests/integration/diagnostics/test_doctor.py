@@ -24,6 +24,8 @@ from tests.support.schema_registry import running
 TOPICS = {"events": 2, "small": 1, "lonely": 1, "secret": 1, "readonly": 1}
 DENIALS = ("alice:Describe:topic=secret", "alice:Write:topic=readonly", "alice:Create:topic=new")
 RECORD = json.dumps({"type": "record", "name": "Value", "fields": []})
+DRAFT_3 = '{"$schema": "http://json-schema.org/draft-03/schema#", "type": "object"}'
+WRONG_TYPE = '{"type": "object", "properties": {"id": {"type": "text"}}}'
 WIDER = RECORD.replace("[]", '[{"name": "id", "type": "string"}]')
 WITH_DEFAULT = WIDER.replace('"string"', '"string", "default": ""')
 AVRO = {"value.format": "avro-confluent", "retries.wait.ms": "1", "max.retries": "1"}
@@ -267,6 +269,8 @@ def test_command_exit_status_and_json(plain: EmbeddedBroker) -> None:
         ({"use.schema.id": "7", **NOT_AUTO}, ERROR, "40403"),
         ({"value.format": "json-confluent", "use.schema.id": "1", **NOT_AUTO}, ERROR, "type AVRO"),
         ({"basic.auth.user.info": "me:secret-pw"}, ERROR, "HTTP status 401"),
+        ({"value.format": "json-confluent", "value.schema": DRAFT_3}, ERROR, "draft 3"),
+        ({"value.format": "json-confluent", "value.schema": WRONG_TYPE}, ERROR, "invalid at $.pro"),
     ],
 )
 def test_schemas_are_checked_but_not_registered(
