@@ -60,14 +60,18 @@ class Serialized:
     ) -> tuple[pa.BinaryArray, pa.ListArray[Any] | None]:
         """Add `headers` to each row, and return the rows' encoded headers and header lists.
 
+        Rows with problems get none, because they are JSON and not of the schema.
+
         Args:
             lists: the rows' existing headers; None if no row has headers.
             keep: return the lists even if no row has existing headers, because dead letters need
                 them.
         """
-        if lists is not None:
+        if lists is not None or self.problems is not None:
             added = [(name, constant_column(value, self.rows)) for name, value in self.headers]
             joined = with_headers(lists, added)
+            if self.problems is not None:
+                joined = _without_last(joined, np.asarray(self.problems.is_valid()), len(added))
             return encode_headers(joined), joined
         same = with_headers(
             None, [(name, constant_column(value, 1)) for name, value in self.headers]
@@ -196,3 +200,16 @@ def _schema_headers(roles: ColumnRoles) -> tuple[tuple[str, bytes], ...]:
         for spec in specs
         if spec is not None and spec.framing.header is not None
     )
+
+
+def _without_last(
+    lists: pa.ListArray[Any], rows: NDArray[np.bool_], count: int
+) -> pa.ListArray[Any]:
+    """Return the lists without the last `count` entries of these rows, a mask of shape (n,)."""
+    offsets = np.asarray(lists.offsets)
+    lengths = np.diff(offsets)
+    kept = lengths - count * rows
+    positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    entries = lists.values.filter(pa.array(positions < np.repeat(kept, lengths)))
+    ends = np.concatenate([[0], np.cumsum(kept)])
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries)

@@ -15,7 +15,15 @@ import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, SchemaRegistryError
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
@@ -289,6 +297,30 @@ def test_invalid_null_is_a_dead_letter_as_json(sink: RegistrySink) -> None:
     assert [record.value for record in sink.broker.records("dead")] == [b"{}", b'{"price":7.5}']
     message = dict(sink.broker.records("dead")[1].headers)["__connect.errors.exception.message"]
     assert b"the field `id` of the value" in (message or b"")
+
+
+@pytest.mark.parametrize("own", [None, [[], [("a", b"1"), ("b", None)], [("c", b"")]]])
+def test_dead_letters_as_json_have_no_header_of_a_schema(sink: RegistrySink, own: Any) -> None:
+    """A reader would decode them with the schema."""
+    sink.registry.put("events-value", RECORD.replace('["null", "string"]', '"string"'))
+    letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
+    header = {"value.schema.id.serializer": "HeaderSchemaIdSerializer"}
+    columns = ORDER
+    rows: list[dict[str, Any]] = [{"id": name, "price": 1.0} for name in ("a", None, "c")]
+    if own is not None:
+        pair = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+        columns = StructType([*ORDER.fields, StructField("headers", ArrayType(pair))])
+        named = [[{"key": name, "value": value} for name, value in pairs] for pairs in own]
+        rows = [{**row, "headers": pairs} for row, pairs in zip(rows, named, strict=True)]
+        header["value.fields"] = "id,price"
+    sink.write(columns, rows, **LATEST, **letters, **header)
+    first, second, third = own or [[], [], []]
+    schema = ("__value_schema_id", b"\x01" + UUID(guid_of(1)).bytes)
+    written = [record.headers for record in sink.broker.records("events")]
+    assert written == [[*first, schema], [*third, schema]]
+    (letter,) = sink.broker.records("dead")
+    assert (letter.value, letter.headers[: len(second)]) == (b'{"price":1.0}', second)
+    assert all(name.startswith("__connect.errors.") for name, _ in letter.headers[len(second) :])
 
 
 def test_references_are_resolved(sink: RegistrySink) -> None:
