@@ -45,7 +45,7 @@ def require_pandas(call: str) -> None:
     if find_spec("pandas") is None:
         raise ConfigError(
             f"{call} needs pandas, because PySpark requires it for mapInArrow",
-            hint="Install it on the driver and every executor: pip install 'pandas>=2.2,<3'.",
+            hint="Install it on the driver and every executor: pip install 'pandas>=2.2'.",
         )
 
 
