@@ -163,8 +163,8 @@ def _write_object(
 ) -> None:
     """Append an object. Each field consists of its name (quoted, with a colon) and its writer."""
     out.append_constant(b"{")
+    # The rows in which an earlier field was written; None for all rows.
     before: Mask | None = np.zeros(len(cells), np.bool_)
-    """The rows in which an earlier field was written; None for all rows."""
     for number, (name, write_cells) in enumerate(fields):
         field = cells.field(number)
         if writes_nulls:
@@ -234,11 +234,11 @@ class _Compiler:
     def _map_writer(self, key: ColumnType, value: ColumnType) -> CellWriter:
         if key.kind in (ColumnKind.STRUCT, ColumnKind.LIST, ColumnKind.MAP):
             raise unsupported_error(key, "the name of a JSON field")
-        write_name = partial(_write_quoted, self.name(key), end=b'":')
+        write_name = partial(_write_quoted, self.name_writer(key), end=b'":')
         write_value = partial(_write_or_null, self.writer_of(value))
         return partial(_write_items, b"{}", partial(write_entry, write_name, write_value))
 
-    def name(self, key: ColumnType) -> CellWriter:
+    def name_writer(self, key: ColumnType) -> CellWriter:
         """Return the writer of map keys as names of JSON fields, without quotes."""
         if key.kind is ColumnKind.FLOAT:
             return _write_float_name
@@ -250,7 +250,7 @@ def names_of(key: ColumnType, cells: Cells) -> pa.BinaryArray:
     if key.kind is ColumnKind.TEXT:
         return cells.binary_values()
     out = RowWriter(len(cells))
-    _Compiler("UTC", writes_nulls=False).name(key)(cells, out)
+    _Compiler("UTC", writes_nulls=False).name_writer(key)(cells, out)
     return out.join()
 
 

@@ -40,10 +40,10 @@ Confluent's registry supports it. Others ignore it, or return an invalid descrip
 """
 
 
-_NO_VERSIONS = (404,)
+_NO_SUBJECT = (404,)
 """HTTP statuses of the list of versions if the subject has none."""
-_NO_OR_NAMED_VERSIONS = (*_NO_VERSIONS, 500)
-"""The same, and that of Apicurio if a version has a name such as 1.0.0."""
+_UNLISTED_VERSIONS = (*_NO_SUBJECT, 500)
+"""The same, and that of Apicurio if a version has a name such as 1.0.0, so that it lists none."""
 
 
 class UnregisteredImportError(Exception):
@@ -160,7 +160,7 @@ class ProtobufRegistry:
             for file in files_of(candidate.text)
             if file.name in option_files or not is_well_known(file.name)
         }
-        for version, read in self._read_versions(subject, _NO_OR_NAMED_VERSIONS):
+        for version, read in self._read_versions(subject, _UNLISTED_VERSIONS):
             try:
                 if files <= {_comparable_file(file) for file in files_of(read())}:
                     return version
@@ -235,7 +235,7 @@ class ProtobufRegistry:
         return _descriptor_set(source, partial(self._compile_registered, schema, read_serialized))
 
     def _read_versions(
-        self, subject: str, absent: Collection[int] = _NO_VERSIONS
+        self, subject: str, absent: Collection[int] = _NO_SUBJECT
     ) -> Iterator[tuple[Any, Callable[[], str]]]:
         """Yield the client's object of each Protobuf version, and what reads its descriptor set.
 

@@ -39,19 +39,18 @@ if TYPE_CHECKING:
 
 
 class EncodedSlice(NamedTuple):
-    """Encoded records for one batch of the layout: `data` is a slice of the chunk's buffer.
-
-    `opens_batch`: the slice starts a new batch. Timestamps are in milliseconds. `row_numbers`:
-    those of the records, or None if unknown.
-    """
+    """Encoded records for one batch of the layout. Timestamps are in milliseconds."""
 
     topic_partition: TopicPartition
     data: bytes | memoryview
+    """A slice of the chunk's buffer."""
     records: int
     opens_batch: bool
+    """True if the slice starts a new batch."""
     base_timestamp: int
     max_timestamp: int
     row_numbers: RowNumbers | None = None
+    """Those of the records, or None if unknown."""
 
 
 class OpenBatchFacts(NamedTuple):

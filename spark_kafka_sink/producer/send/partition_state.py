@@ -259,7 +259,10 @@ class PartitionState:
         return taken
 
     def take_in_flight(self, should_remove: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return the batches in flight for which `should_remove` is true."""
+        """Remove and return the batches in flight for which `should_remove` is true.
+
+        They are marked as possibly persisted, because their response will not be read.
+        """
         taken = [batch for batch in self._in_flight if should_remove(batch)]
         for batch in taken:
             batch.delivery.is_possibly_persisted = True

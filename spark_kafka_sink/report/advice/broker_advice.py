@@ -42,7 +42,7 @@ def retries(facts: PipelineFacts) -> Advice | None:
     errors = [pair for pair in facts.report.errors if pair[0] not in _NOT_RETRIED]
     name, times = max(errors, key=itemgetter(1), default=("an error", 0))
     if name in _TIMEOUTS and facts.throttled_share >= MIN_SHARE:
-        return None  # Responses delayed by a quota, which _throttling reports.
+        return None  # Responses delayed by a quota, which `throttling` reports.
     return Advice(
         setting="the brokers",
         direction=Direction.CHECK,

@@ -1,8 +1,8 @@
 """The counters of a running producer, from which its metrics are built.
 
-Only the sender thread updates the counters, once per batch and per request. The metrics of the
-buffer are an exception: `BufferPool.copy_metrics_to` copies them before a report is built. Any
-thread can call `build`. The result can be slightly out of date.
+The sender thread updates the counters of batches and requests, and the writing thread those of
+its own time. `BufferPool.copy_metrics_to` copies the metrics of the buffer before a report is
+built. Any thread can call `build`. The result can be slightly out of date.
 """
 
 from __future__ import annotations
