@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Iterator
-from zoneinfo import reset_tzpath
+from zoneinfo import ZoneInfo, reset_tzpath
 
 import pytest
 
+from spark_kafka_sink.common import time_zones
 from tests.support.harness.world import World, world
 
 
@@ -23,5 +24,8 @@ def without_zones(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "tzdata", None)
     reset_tzpath(to=())
+    for function in (time_zones._zone_info, time_zones._offset_changes):
+        function.cache_clear()  # Other tests of this process have read zones.
+    ZoneInfo.clear_cache()
     yield
     reset_tzpath()
