@@ -20,10 +20,7 @@ _MILLION = 1_000_000
 _HALF_STEP = 0.00005
 """Stored medians have four decimals; without this, 0.865 becomes 0.86, unlike in the tables."""
 _PEERS = (SINK, TUNED_JVM, CONFLUENT)
-_TUNED_PEERS = (SINK.not_measured(), TUNED_JVM)
-"""The sink with a setting that has no effect on Spark's own sink."""
 _HEADS = ('`format("kafkaprod")`', '`format("kafka")`, tuned', "confluent-kafka in `mapInArrow`")
-_SMALL_ROWS = "[maxBytesPerBatch](docs/spark.md#settings-of-the-session) 2147483647"
 _KINDS = (
     ("null keys", False, "none"),
     ("keys", True, "none"),
@@ -40,9 +37,6 @@ def comparison(parts: _Found) -> str:
     for name, with_keys, codec in _KINDS:
         results = [_find(parts["spark"], peer, with_keys, codec=codec) for peer in _PEERS]
         rows.append(_compared(name, results))
-    for name, with_keys in (("null keys", False), ("keys", True)):
-        results = [_find(parts["spark"], peer, with_keys, codec="none") for peer in _TUNED_PEERS]
-        rows.append(_compared(f"{name}, {_SMALL_ROWS}", results))
     return "\n".join([*rows, _first_writes(parts["first-write"])]) + "\n"
 
 
@@ -70,5 +64,4 @@ def _compared(name: str, results: Sequence[_Found]) -> str:
         f"{result['median_cpu_us_per_record'] + _HALF_STEP:.2f} µs"
         for result in results
     ]
-    cells += ["-"] * (len(_PEERS) - len(cells))
     return f"| {name} | {' | '.join(cells)} |"

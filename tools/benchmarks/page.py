@@ -19,6 +19,7 @@ Found = Mapping[str, Any]
 DRAFT = ROOT / "build" / "benchmarks"
 FIGURES, TABLES = "figures.json", "figures.md"
 PUBLISHED = DOCS / "benchmarks"
+_LOAD = "; load average before the start "
 
 
 def empty() -> dict[str, dict[str, Any]]:
@@ -46,18 +47,21 @@ def _by_line(parts: Found) -> str:
 def write_draft(folder: Path) -> str:
     """Write the tables of the samples in the folder, and return the tables as Markdown."""
     figures = json.loads((folder / FIGURES).read_text(encoding="utf-8"))
-    parts: dict[str, list[str]] = {}
-    for part, machine in figures["machines"].items():
-        parts.setdefault(machine, []).append(part)
-    machines = [
-        machine if len(parts) == 1 else f"{', '.join(measured)}: {machine}"
-        for machine, measured in parts.items()
-    ]
-    blocks = "\n\n".join([*machines, *(table.markdown() for table in tables(figures))])
+    texts = (table.markdown() for table in tables(figures))
+    blocks = "\n\n".join([*_machines(figures["machines"]), *texts])
     samples = f"[Every sample as JSON]({PUBLISHED.name}/{FIGURES})\n"
     text = f"{blocks}\n\n{samples}"
     (folder / TABLES).write_text(text, encoding="utf-8")
     return text
+
+
+def _machines(machines: Mapping[str, str]) -> list[str]:
+    """Return a paragraph for each machine, with the load before each of its parts."""
+    loads: dict[str, list[str]] = {}
+    for part, text in machines.items():
+        machine, load = text.split(_LOAD)
+        loads.setdefault(machine, []).append(f"{part} {load}")
+    return [f"{machine}{_LOAD}{', '.join(parts)}" for machine, parts in loads.items()]
 
 
 def tables(figures: Found) -> list[Table]:

@@ -4,7 +4,7 @@ Rate limits are token buckets, which may be overdrawn: the tokens of a whole chu
 once, and the next chunk waits until the deficit is refilled. Therefore, a limit is met on average,
 and a chunk uses at most the tokens for a fraction of a second.
 
-Source: "Advanced Producer Patterns" (throttle, recover), see docs/deviations.md.
+Source: "Advanced Producer Patterns" (throttle, recover), see docs/sources.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 They also detect retry storms, which reduce the rate limits. The sender thread records outcomes; the
 sender and writer threads query the state. Callers pass the time.
 
-Source: "Advanced Producer Patterns", see docs/deviations.md.
+Source: "Advanced Producer Patterns", see docs/sources.md.
 """
 
 from __future__ import annotations
