@@ -109,6 +109,23 @@ class BrokerConfig(SecuritySettings):
         """The finalized level of transaction.version."""
         return self.transaction_version if self.has_transaction_version else 0
 
+    def advertised(self, ports: dict[int, int]) -> dict[int, tuple[str, int]]:
+        """Return the advertised host and port of each node, by node id.
+
+        `ports` are the ports on which the nodes listen, by node id.
+        """
+        if self.advertised_listeners is None:
+            return {node: (self.host, port) for node, port in ports.items()}
+        return dict(zip(ports, _split_addresses(self.advertised_listeners), strict=True))
+
+    @property
+    def certificate_hosts(self) -> tuple[str, ...]:
+        """The hosts for the broker's certificate, which are all hosts that clients can use."""
+        names = [*_LOCAL_HOSTS, self.host]
+        if self.advertised_listeners is not None:
+            names += [host for host, _ in _split_addresses(self.advertised_listeners)]
+        return tuple(dict.fromkeys(name for name in names if name not in _ANY))
+
     def _check_replication(self) -> None:
         factors = {"replication_factor": self.replication_factor} | {
             f"the replication factor of {topic}": number
@@ -151,20 +168,3 @@ class BrokerConfig(SecuritySettings):
                 f"{self.protocol}",
                 hint="Remove the protocol prefixes; tls and sasl determine the broker's protocol.",
             )
-
-    def advertised(self, ports: dict[int, int]) -> dict[int, tuple[str, int]]:
-        """Return the advertised host and port of each node, by node id.
-
-        `ports` are the ports on which the nodes listen, by node id.
-        """
-        if self.advertised_listeners is None:
-            return {node: (self.host, port) for node, port in ports.items()}
-        return dict(zip(ports, _split_addresses(self.advertised_listeners), strict=True))
-
-    @property
-    def certificate_hosts(self) -> tuple[str, ...]:
-        """The hosts for the broker's certificate, which are all hosts that clients can use."""
-        names = [*_LOCAL_HOSTS, self.host]
-        if self.advertised_listeners is not None:
-            names += [host for host, _ in _split_addresses(self.advertised_listeners)]
-        return tuple(dict.fromkeys(name for name in names if name not in _ANY))

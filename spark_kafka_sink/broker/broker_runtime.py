@@ -71,40 +71,6 @@ class BrokerRuntime:
             target=self._event_loop.run, name="kafkaprod-broker", daemon=True
         )
 
-    def _open_cluster(self, config: BrokerConfig, denials: Denials) -> Cluster:
-        clock, purgatory = JumpingClock(), DelayedOperationPurgatory()
-        lock = None if self._requests is None else self._requests.lock
-
-        def on_replicated(topic_partition: TopicPartition) -> None:
-            self.call_soon(lambda: purgatory.wake(topic_partition))
-
-        sockets = self._sockets.of_nodes
-        backend: StorageBackend
-        if lock is not None:
-            sockets = for_other_threads(self._sockets, lock)
-            backend = RedisBackend(config.storage, clock, lock, on_replicated)
-        else:
-            backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()
-        try:
-            return Cluster(
-                config,
-                nodes=self.nodes,
-                clock=clock,
-                backend=backend,
-                purgatory=purgatory,
-                sockets=sockets,
-                denials=denials,
-            )
-        except OSError as error:
-            backend.abandon()
-            raise ConfigError(
-                f"the broker's storage failed: {error}",
-                hint="Make the storage writable, or free space.",
-            ) from error
-        except BaseException:
-            backend.abandon()
-            raise
-
     def call_soon(self, function: Callable[[], None]) -> None:
         """Run a function on the thread that owns the cluster's state. Thread-safe."""
         if self._requests is None:
@@ -138,6 +104,40 @@ class BrokerRuntime:
         self._event_loop.stop()
         self._thread.join(_STOP_TIMEOUT_S)
         self.cluster.close()
+
+    def _open_cluster(self, config: BrokerConfig, denials: Denials) -> Cluster:
+        clock, purgatory = JumpingClock(), DelayedOperationPurgatory()
+        lock = None if self._requests is None else self._requests.lock
+
+        def on_replicated(topic_partition: TopicPartition) -> None:
+            self.call_soon(lambda: purgatory.wake(topic_partition))
+
+        sockets = self._sockets.of_nodes
+        backend: StorageBackend
+        if lock is not None:
+            sockets = for_other_threads(self._sockets, lock)
+            backend = RedisBackend(config.storage, clock, lock, on_replicated)
+        else:
+            backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()
+        try:
+            return Cluster(
+                config,
+                nodes=self.nodes,
+                clock=clock,
+                backend=backend,
+                purgatory=purgatory,
+                sockets=sockets,
+                denials=denials,
+            )
+        except OSError as error:
+            backend.abandon()
+            raise ConfigError(
+                f"the broker's storage failed: {error}",
+                hint="Make the storage writable, or free space.",
+            ) from error
+        except BaseException:
+            backend.abandon()
+            raise
 
 
 def _open_listeners(config: BrokerConfig) -> dict[int, socket.socket]:

@@ -226,15 +226,6 @@ class EmbeddedBroker(SecurityControls):
 
         return decode_records(records, SinkConfig.parse(options))
 
-    def _committed_records(self, topics: Iterable[str]) -> ConsumerRecords:
-        return ConsumerRecords(
-            record
-            for topic in topics
-            for partition, log in enumerate(self.run(partial(_read_logs, topic=topic)))
-            for record in read_committed(topic, partition, log.batches, log.last_stable_offset)
-            if record.offset >= log.start_offset
-        )
-
     def batches(self, topic: str, partition: int) -> list[bytes]:
         """Return the batches in a partition's log, in offset order."""
 
@@ -306,6 +297,15 @@ class EmbeddedBroker(SecurityControls):
             UnknownTopicError: the partition does not exist.
         """
         return self.run(lambda cluster: _snapshot(_find_partition(cluster, topic, partition)))
+
+    def _committed_records(self, topics: Iterable[str]) -> ConsumerRecords:
+        return ConsumerRecords(
+            record
+            for topic in topics
+            for partition, log in enumerate(self.run(partial(_read_logs, topic=topic)))
+            for record in read_committed(topic, partition, log.batches, log.last_stable_offset)
+            if record.offset >= log.start_offset
+        )
 
 
 def _find_partitions(cluster: Cluster, topic: str) -> list[Partition]:

@@ -61,15 +61,6 @@ class DelayedOperationPurgatory:
             self._drop_abandoned()
         heapq.heappush(self._by_deadline, (operation.deadline, next(self._numbers), operation))
 
-    def _drop_abandoned(self) -> None:
-        """Drop abandoned operations to release their memory."""
-        for _, _, operation in self._by_deadline:
-            if not operation.is_done and operation.is_abandoned():
-                self._remove_operation(operation)
-        self._by_deadline = [entry for entry in self._by_deadline if not entry[2].is_done]
-        heapq.heapify(self._by_deadline)
-        self._purge_at = max(_PURGE_FROM, 2 * len(self._by_deadline))
-
     def wake(self, topic_partition: TopicPartition) -> None:
         """Register a change of a topic-partition for the next `poll`."""
         self._changed.add(topic_partition)
@@ -93,6 +84,15 @@ class DelayedOperationPurgatory:
             self._remove_operation(operation)
             if not operation.is_abandoned():
                 operation.on_complete()
+
+    def _drop_abandoned(self) -> None:
+        """Drop abandoned operations to release their memory."""
+        for _, _, operation in self._by_deadline:
+            if not operation.is_done and operation.is_abandoned():
+                self._remove_operation(operation)
+        self._by_deadline = [entry for entry in self._by_deadline if not entry[2].is_done]
+        heapq.heapify(self._by_deadline)
+        self._purge_at = max(_PURGE_FROM, 2 * len(self._by_deadline))
 
     def _take_changed(self) -> list[DelayedOperation]:
         """Return the operations that might be complete because of changes since the last call."""

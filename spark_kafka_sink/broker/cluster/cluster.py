@@ -100,44 +100,10 @@ class Cluster:
         self.transaction_coordinator.recover(self.topics.all())
         self._create_configured_topics()
 
-    def _create_configured_topics(self) -> None:
-        config = self.config
-        for name, partitions in config.topics.items():
-            if self.topics.named(name) is None:
-                new = TopicSpec(
-                    name=name,
-                    partitions=partitions,
-                    replication_factor=config.replication_factors.get(
-                        name, config.replication_factor
-                    ),
-                    configs=dict(config.topic_configs.get(name, {})),
-                )
-                try:
-                    self.topics.create(new)
-                except ResponseError as error:
-                    is_storage = error.code is ErrorCode.kafka_storage_error
-                    raise ConfigError(
-                        f"the topic {name!r} cannot be created: {error.message.removesuffix('.')}",
-                        hint=None if is_storage else _INVALID_TOPIC_HINT,
-                    ) from error
-
     @property
     def controller_id(self) -> int:
         """Id of the node to which clients send admin requests, or -1 if no node is active."""
         return min(self.nodes, default=-1)
-
-    def _on_nodes_changed(self) -> None:
-        active = self.node_control.active()
-        self.nodes = {node: self._all_nodes[node] for node in active}
-        self.topics.set_nodes(active)
-
-    def _on_node_lost(self, node: int) -> None:
-        self._on_nodes_changed()
-        self.elections.on_node_lost(node)
-
-    def _on_node_started(self) -> None:
-        self._on_nodes_changed()
-        self.elections.on_node_started()
 
     def node(self, node_id: int) -> BrokerNode:
         """Return a node, which can be inactive."""
@@ -185,3 +151,37 @@ class Cluster:
             self.node_control.next_fence(),
         )
         return min((time for time in due if time is not None), default=None)
+
+    def _create_configured_topics(self) -> None:
+        config = self.config
+        for name, partitions in config.topics.items():
+            if self.topics.named(name) is None:
+                new = TopicSpec(
+                    name=name,
+                    partitions=partitions,
+                    replication_factor=config.replication_factors.get(
+                        name, config.replication_factor
+                    ),
+                    configs=dict(config.topic_configs.get(name, {})),
+                )
+                try:
+                    self.topics.create(new)
+                except ResponseError as error:
+                    is_storage = error.code is ErrorCode.kafka_storage_error
+                    raise ConfigError(
+                        f"the topic {name!r} cannot be created: {error.message.removesuffix('.')}",
+                        hint=None if is_storage else _INVALID_TOPIC_HINT,
+                    ) from error
+
+    def _on_nodes_changed(self) -> None:
+        active = self.node_control.active()
+        self.nodes = {node: self._all_nodes[node] for node in active}
+        self.topics.set_nodes(active)
+
+    def _on_node_lost(self, node: int) -> None:
+        self._on_nodes_changed()
+        self.elections.on_node_lost(node)
+
+    def _on_node_started(self) -> None:
+        self._on_nodes_changed()
+        self.elections.on_node_started()

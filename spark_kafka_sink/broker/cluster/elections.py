@@ -95,14 +95,6 @@ class Elections:
         self._set_leader(partition, node)
         return _led_by(partition, node)
 
-    def _set_replicas(self, partition: Partition, replicas: list[int]) -> None:
-        """Remove all replicas except `replicas`; elect a new leader if the leader is removed."""
-        partition.replicas = list(replicas)
-        partition.in_sync = [node for node in partition.in_sync if node in replicas]
-        if partition.leader not in replicas:
-            self._elect_next_leader(partition)
-        self._purgatory.wake(partition.topic_partition)
-
     def move(self, partition: Partition, node: int) -> None:
         """Make an active node the leader without losing records.
 
@@ -184,6 +176,14 @@ class Elections:
             in_sync = set(partition.in_sync)
             if set(partition.adding) <= in_sync and in_sync & set(target):
                 self._end_reassignment(topic, partition, target)
+
+    def _set_replicas(self, partition: Partition, replicas: list[int]) -> None:
+        """Remove all replicas except `replicas`; elect a new leader if the leader is removed."""
+        partition.replicas = list(replicas)
+        partition.in_sync = [node for node in partition.in_sync if node in replicas]
+        if partition.leader not in replicas:
+            self._elect_next_leader(partition)
+        self._purgatory.wake(partition.topic_partition)
 
     def _end_reassignment(self, topic: Topic, partition: Partition, replicas: list[int]) -> None:
         removed = [node for node in partition.replicas if node not in replicas]

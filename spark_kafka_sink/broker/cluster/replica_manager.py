@@ -65,6 +65,17 @@ class ReplicaManager:
         if before != (states.high_watermark, partition.in_sync):
             self._purgatory.wake(partition.topic_partition)
 
+    def next_deadline(self) -> float | None:
+        """Return the time in monotonic seconds at which a follower next copies records, or None."""
+        due = (
+            step + self._nodes[node].lag
+            for partition in self.replicated()
+            if partition.leader >= 0 and partition.replica_states.has_lagging_follower
+            for node in self._fetching_followers(partition)
+            if (step := partition.replica_states.next_step(node)) is not None
+        )
+        return min(due, default=None)
+
     def _copy_to_followers(self, partition: Partition, now: float) -> None:
         states, slowest = partition.replica_states, 0.0
         for node in self._fetching_followers(partition):
@@ -102,14 +113,3 @@ class ReplicaManager:
         ends = [states.ends[node] for node in partition.in_sync if node != partition.leader]
         lowest = min([partition.log.end_offset, *ends])
         states.high_watermark = max(states.high_watermark, lowest)
-
-    def next_deadline(self) -> float | None:
-        """Return the time in monotonic seconds at which a follower next copies records, or None."""
-        due = (
-            step + self._nodes[node].lag
-            for partition in self.replicated()
-            if partition.leader >= 0 and partition.replica_states.has_lagging_follower
-            for node in self._fetching_followers(partition)
-            if (step := partition.replica_states.next_step(node)) is not None
-        )
-        return min(due, default=None)

@@ -71,34 +71,6 @@ class TopicStore:
             raise
         self._try_to_delete_unfinished(topic)
 
-    def _mark_unfinished(self, topic: str, indexes: range, *, is_new: bool) -> None:
-        value = {"partitions": [indexes.start, indexes.stop], "is_new": is_new}
-        self._journal.put(_UNFINISHED, (topic,), value)
-
-    def _delete_unfinished(self, topic: str) -> None:
-        """Delete the data of partitions whose creation or deletion did not complete.
-
-        Raises:
-            OSError: some data remains. It stays listed in the journal, so that it is deleted later.
-        """
-        unfinished = self._journal.get(_UNFINISHED, (topic,))
-        if unfinished is None:
-            return
-        saved = self._journal.get(TOPIC, (topic,))
-        first, end = unfinished["partitions"]
-        for index in range(max(first, len(saved["partitions"]) if saved else 0), end):
-            self._backend.remove(topic, index, only_if_empty=unfinished["is_new"])
-            for kind in (LOG_START, RECOVERY_POINT, _LEADER_EPOCH):
-                if self._journal.get(kind, (topic, index)) is not None:
-                    self._journal.put(kind, (topic, index), None)
-        self._journal.put(_UNFINISHED, (topic,), None)
-
-    def _try_to_delete_unfinished(self, topic: str) -> None:
-        try:
-            self._delete_unfinished(topic)
-        except OSError as error:
-            _LOG.warning("cannot delete all data of the topic %s, retrying later: %s", topic, error)
-
     def save(self, topic: Topic) -> None:
         """Store the id, configs, replicas and leaders of a topic, also across a machine crash.
 
@@ -163,27 +135,6 @@ class TopicStore:
             self.save(topic)
             yield topic
 
-    def _load_partition(
-        self, topic: Topic, index: int, known: Mapping[str, Any], nodes: Sequence[int]
-    ) -> Partition:
-        replicas = [node for node in known["replicas"] if node in nodes] or [nodes[0]]
-        partition = Partition(
-            topic=topic.name,
-            index=index,
-            leader=replicas[0],
-            replicas=replicas,
-            in_sync=list(replicas),
-        )
-        partition.recover(
-            lambda on_batch: self._backend.load(topic.name, index, topic.config.log, on_batch),
-            self._journal.get(LOG_START, (topic.name, index)) or 0,
-        )
-        elected = self._journal.get(_LEADER_EPOCH, (topic.name, index)) or 0
-        latest = max(known["leader_epoch"], elected, partition.log.epochs.latest)
-        partition.leader_epoch = latest + 1
-        partition.begin_leader_epoch()
-        return partition
-
     def close(self, topics: Sequence[Topic]) -> None:
         """Flush and close all logs, the journal and the backend.
 
@@ -207,6 +158,55 @@ class TopicStore:
                 hint="Free space on the disk, or repair it. Then start and stop the broker: before "
                 "that, a crash of the machine can lose the last records.",
             ) from failures[0]
+
+    def _mark_unfinished(self, topic: str, indexes: range, *, is_new: bool) -> None:
+        value = {"partitions": [indexes.start, indexes.stop], "is_new": is_new}
+        self._journal.put(_UNFINISHED, (topic,), value)
+
+    def _delete_unfinished(self, topic: str) -> None:
+        """Delete the data of partitions whose creation or deletion did not complete.
+
+        Raises:
+            OSError: some data remains. It stays listed in the journal, so that it is deleted later.
+        """
+        unfinished = self._journal.get(_UNFINISHED, (topic,))
+        if unfinished is None:
+            return
+        saved = self._journal.get(TOPIC, (topic,))
+        first, end = unfinished["partitions"]
+        for index in range(max(first, len(saved["partitions"]) if saved else 0), end):
+            self._backend.remove(topic, index, only_if_empty=unfinished["is_new"])
+            for kind in (LOG_START, RECOVERY_POINT, _LEADER_EPOCH):
+                if self._journal.get(kind, (topic, index)) is not None:
+                    self._journal.put(kind, (topic, index), None)
+        self._journal.put(_UNFINISHED, (topic,), None)
+
+    def _try_to_delete_unfinished(self, topic: str) -> None:
+        try:
+            self._delete_unfinished(topic)
+        except OSError as error:
+            _LOG.warning("cannot delete all data of the topic %s, retrying later: %s", topic, error)
+
+    def _load_partition(
+        self, topic: Topic, index: int, known: Mapping[str, Any], nodes: Sequence[int]
+    ) -> Partition:
+        replicas = [node for node in known["replicas"] if node in nodes] or [nodes[0]]
+        partition = Partition(
+            topic=topic.name,
+            index=index,
+            leader=replicas[0],
+            replicas=replicas,
+            in_sync=list(replicas),
+        )
+        partition.recover(
+            lambda on_batch: self._backend.load(topic.name, index, topic.config.log, on_batch),
+            self._journal.get(LOG_START, (topic.name, index)) or 0,
+        )
+        elected = self._journal.get(_LEADER_EPOCH, (topic.name, index)) or 0
+        latest = max(known["leader_epoch"], elected, partition.log.epochs.latest)
+        partition.leader_epoch = latest + 1
+        partition.begin_leader_epoch()
+        return partition
 
 
 def _close_logs(logs: Sequence[UnifiedLog]) -> None:

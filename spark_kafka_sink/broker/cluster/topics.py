@@ -140,26 +140,6 @@ class Topics:
         self._by_name[topic.name] = self._by_id[topic.id] = topic
         return topic
 
-    def _create_partitions(self, topic: Topic, new: TopicSpec, count: int) -> None:
-        """Create partitions of a topic until it has `count`, and store them."""
-        indexes = range(len(topic.partitions), count)
-        try:
-            if not topic.partitions:
-                # Offsets remain if an earlier deletion of a topic with this name failed.
-                self._forget_offsets(topic.name)
-            with self.store.creating(topic.name, indexes, topic.config) as logs:
-                added = [
-                    self._new_partition(new, *partition)
-                    for partition in zip(indexes, logs, strict=True)
-                ]
-                self.store.save(replace(topic, partitions=[*topic.partitions, *added]))
-        except OSError as error:
-            raise ResponseError(ErrorCode.kafka_storage_error, str(error)) from error
-        topic.partitions += added
-        topic.is_replicated = topic.is_replicated or any(
-            len(partition.replicas) > 1 for partition in added
-        )
-
     def draft(self, new: TopicSpec) -> Topic:
         """Return the topic that `create` would create, without registering or storing it."""
         default = len(new.assignments) or self._config.default_partitions
@@ -214,6 +194,41 @@ class Topics:
         for topic in self._by_name.values():
             self._set_config(topic, replace(topic.config, broker=layers))
 
+    def delete(self, topic: Topic) -> None:
+        """Delete a topic and its data.
+
+        Raises:
+            ResponseError: the storage failed. The topic still exists.
+        """
+        try:
+            self.store.remove(topic)
+        except OSError as error:
+            raise ResponseError(ErrorCode.kafka_storage_error, str(error)) from error
+        del self._by_name[topic.name]
+        del self._by_id[topic.id]
+        with contextlib.suppress(OSError):  # `create` retries the deletion.
+            self._forget_offsets(topic.name)
+
+    def _create_partitions(self, topic: Topic, new: TopicSpec, count: int) -> None:
+        """Create partitions of a topic until it has `count`, and store them."""
+        indexes = range(len(topic.partitions), count)
+        try:
+            if not topic.partitions:
+                # Offsets remain if an earlier deletion of a topic with this name failed.
+                self._forget_offsets(topic.name)
+            with self.store.creating(topic.name, indexes, topic.config) as logs:
+                added = [
+                    self._new_partition(new, *partition)
+                    for partition in zip(indexes, logs, strict=True)
+                ]
+                self.store.save(replace(topic, partitions=[*topic.partitions, *added]))
+        except OSError as error:
+            raise ResponseError(ErrorCode.kafka_storage_error, str(error)) from error
+        topic.partitions += added
+        topic.is_replicated = topic.is_replicated or any(
+            len(partition.replicas) > 1 for partition in added
+        )
+
     def _set_config(self, topic: Topic, config: TopicConfig) -> None:
         topic.config = config
         for partition in topic.partitions:
@@ -239,21 +254,6 @@ class Topics:
         )
         partition.begin_leader_epoch()
         return partition
-
-    def delete(self, topic: Topic) -> None:
-        """Delete a topic and its data.
-
-        Raises:
-            ResponseError: the storage failed. The topic still exists.
-        """
-        try:
-            self.store.remove(topic)
-        except OSError as error:
-            raise ResponseError(ErrorCode.kafka_storage_error, str(error)) from error
-        del self._by_name[topic.name]
-        del self._by_id[topic.id]
-        with contextlib.suppress(OSError):  # `create` retries the deletion.
-            self._forget_offsets(topic.name)
 
 
 def _check_assignments(new: TopicSpec, placer: ReplicaPlacer) -> ResponseError | None:

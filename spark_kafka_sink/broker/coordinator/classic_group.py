@@ -146,6 +146,111 @@ class ClassicGroup:
         else:
             self._assign_id(joining, reply, now)
 
+    def instance(self, instance_id: str | None) -> GroupMember | None:
+        """Return the static member with this instance id, or None if it does not exist."""
+        if instance_id is None:
+            return None
+        members = (m for m in self.members.values() if m.joined.instance_id == instance_id)
+        return next(members, None)
+
+    def identify(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Return an error if a member id is unknown or was fenced by a newer static member."""
+        if instance_id is not None:
+            known = self.instance(instance_id)
+            if known is not None and known.id != member_id:
+                return ErrorCode.fenced_instance_id
+            if known is None:
+                return ErrorCode.unknown_member_id
+        known_id = member_id in self.members
+        return ErrorCode.none if known_id else ErrorCode.unknown_member_id
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Return True if a member subscribes to the topic, or has an invalid subscription."""
+        if not self.members or not self.protocol:
+            return bool(self.members)
+        subscriptions = [
+            subscribed_topics(m.joined.protocols[self.protocol]) for m in self.members.values()
+        ]
+        return any(topics is None or topic in topics for topics in subscriptions)
+
+    def check(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
+        """Return an error if the member is unknown or fenced, or the generation is not current."""
+        if error := self.identify(member_id, instance_id):
+            return error
+        return ErrorCode.none if generation == self.generation else ErrorCode.illegal_generation
+
+    def sync(self, member_id: str, assignments: Mapping[str, bytes], reply: Reply) -> ErrorCode:
+        """Handle SyncGroup. The leader's request provides the assignments of all members."""
+        member = self.members[member_id]
+        if self.state is ClassicGroupState.PREPARING_REBALANCE:
+            return ErrorCode.rebalance_in_progress
+        self.unsynced.discard(member_id)
+        member.sync = reply
+        if self.state is ClassicGroupState.COMPLETING_REBALANCE and member_id == self.leader:
+            for other in self.members.values():
+                other.assignment = assignments.get(other.id, b"")
+            self.state = ClassicGroupState.STABLE
+        if self.state is ClassicGroupState.STABLE:
+            for other in self.members.values():
+                other.respond_to_sync(self._sync_response(other))
+        return ErrorCode.none
+
+    def heartbeat(self, member_id: str, now: float) -> ErrorCode:
+        """Extend a member's session. Return REBALANCE_IN_PROGRESS if the member must rejoin."""
+        if member_id in self.members:
+            self.members[member_id].extend_session(now)
+        preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
+        return ErrorCode.rebalance_in_progress if preparing else ErrorCode.none
+
+    def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
+        """Remove a member. Admin clients specify only its instance id (KIP-345)."""
+        if not member_id:
+            member = self.instance(instance_id)
+            if member is None:
+                return ErrorCode.unknown_member_id
+            member_id = member.id
+        elif self.pending.pop(member_id, None) is not None:
+            self._finish_without_pending(now)
+            return ErrorCode.none
+        elif error := self.identify(member_id, instance_id):
+            return error
+        self.remove([member_id], now)
+        return ErrorCode.none
+
+    def remove(self, member_ids: Iterable[str], now: float) -> None:
+        """Remove members, and start a rebalance of the remaining members."""
+        removed = [self.members.pop(i) for i in list(member_ids) if i in self.members]
+        for member in removed:
+            self.unsynced.discard(member.id)
+            for respond in (member.respond_to_join, member.respond_to_sync):
+                respond({"error_code": ErrorCode.unknown_member_id})
+        if removed:
+            self._rebalance(now)
+
+    def tick(self, now: float) -> None:
+        """Remove expired and unsynced members. Complete a rebalance whose timeout has passed."""
+        for member_id in [i for i, expires in self.pending.items() if expires <= now]:
+            del self.pending[member_id]
+            self._finish_without_pending(now)
+        expired = [m.id for m in self.members.values() if m.expires <= now and not m.is_waiting]
+        if self.unsynced and self.sync_deadline <= now:
+            expired += self.unsynced
+        self.remove(expired, now)
+        if self.state is ClassicGroupState.PREPARING_REBALANCE and self.rebalance_deadline <= now:
+            self._finish_join(now)
+
+    def next_deadline(self) -> float | None:
+        """Return the time of the next `tick` in monotonic seconds, or None if it has no work."""
+        due = [
+            *self.pending.values(),
+            *(m.expires for m in self.members.values() if not m.is_waiting),
+        ]
+        if self.unsynced:
+            due.append(self.sync_deadline)
+        if self.state is ClassicGroupState.PREPARING_REBALANCE:
+            due.append(self.rebalance_deadline)
+        return min(due, default=None)
+
     def _check_join(self, joining: JoinRequest) -> ErrorCode:
         offers = [m.joined.protocols for m in self.members.values()]
         common = set(joining.protocols).intersection(*offers)
@@ -212,13 +317,6 @@ class ClassicGroup:
             )
         else:  # As leader, the client would assign partitions again (KAFKA-13435).
             new.respond_to_join(self._join_response(shows_members=False) | {"leader": leader})
-
-    def instance(self, instance_id: str | None) -> GroupMember | None:
-        """Return the static member with this instance id, or None if it does not exist."""
-        if instance_id is None:
-            return None
-        members = (m for m in self.members.values() if m.joined.instance_id == instance_id)
-        return next(members, None)
 
     def _rebalance(self, now: float) -> None:
         if self.state is not ClassicGroupState.PREPARING_REBALANCE:
@@ -298,48 +396,6 @@ class ClassicGroup:
             ],
         }
 
-    def identify(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Return an error if a member id is unknown or was fenced by a newer static member."""
-        if instance_id is not None:
-            known = self.instance(instance_id)
-            if known is not None and known.id != member_id:
-                return ErrorCode.fenced_instance_id
-            if known is None:
-                return ErrorCode.unknown_member_id
-        known_id = member_id in self.members
-        return ErrorCode.none if known_id else ErrorCode.unknown_member_id
-
-    def subscribes_to(self, topic: str) -> bool:
-        """Return True if a member subscribes to the topic, or has an invalid subscription."""
-        if not self.members or not self.protocol:
-            return bool(self.members)
-        subscriptions = [
-            subscribed_topics(m.joined.protocols[self.protocol]) for m in self.members.values()
-        ]
-        return any(topics is None or topic in topics for topics in subscriptions)
-
-    def check(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
-        """Return an error if the member is unknown or fenced, or the generation is not current."""
-        if error := self.identify(member_id, instance_id):
-            return error
-        return ErrorCode.none if generation == self.generation else ErrorCode.illegal_generation
-
-    def sync(self, member_id: str, assignments: Mapping[str, bytes], reply: Reply) -> ErrorCode:
-        """Handle SyncGroup. The leader's request provides the assignments of all members."""
-        member = self.members[member_id]
-        if self.state is ClassicGroupState.PREPARING_REBALANCE:
-            return ErrorCode.rebalance_in_progress
-        self.unsynced.discard(member_id)
-        member.sync = reply
-        if self.state is ClassicGroupState.COMPLETING_REBALANCE and member_id == self.leader:
-            for other in self.members.values():
-                other.assignment = assignments.get(other.id, b"")
-            self.state = ClassicGroupState.STABLE
-        if self.state is ClassicGroupState.STABLE:
-            for other in self.members.values():
-                other.respond_to_sync(self._sync_response(other))
-        return ErrorCode.none
-
     def _sync_response(self, member: GroupMember) -> FieldValues:
         return {
             "protocol_type": self.protocol_type,
@@ -347,65 +403,9 @@ class ClassicGroup:
             "assignment": member.assignment,
         }
 
-    def heartbeat(self, member_id: str, now: float) -> ErrorCode:
-        """Extend a member's session. Return REBALANCE_IN_PROGRESS if the member must rejoin."""
-        if member_id in self.members:
-            self.members[member_id].extend_session(now)
-        preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
-        return ErrorCode.rebalance_in_progress if preparing else ErrorCode.none
-
-    def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
-        """Remove a member. Admin clients specify only its instance id (KIP-345)."""
-        if not member_id:
-            member = self.instance(instance_id)
-            if member is None:
-                return ErrorCode.unknown_member_id
-            member_id = member.id
-        elif self.pending.pop(member_id, None) is not None:
-            self._finish_without_pending(now)
-            return ErrorCode.none
-        elif error := self.identify(member_id, instance_id):
-            return error
-        self.remove([member_id], now)
-        return ErrorCode.none
-
-    def remove(self, member_ids: Iterable[str], now: float) -> None:
-        """Remove members, and start a rebalance of the remaining members."""
-        removed = [self.members.pop(i) for i in list(member_ids) if i in self.members]
-        for member in removed:
-            self.unsynced.discard(member.id)
-            for respond in (member.respond_to_join, member.respond_to_sync):
-                respond({"error_code": ErrorCode.unknown_member_id})
-        if removed:
-            self._rebalance(now)
-
     def _finish_without_pending(self, now: float) -> None:
         if self.state is ClassicGroupState.PREPARING_REBALANCE:
             self._finish_join(now)
-
-    def tick(self, now: float) -> None:
-        """Remove expired and unsynced members. Complete a rebalance whose timeout has passed."""
-        for member_id in [i for i, expires in self.pending.items() if expires <= now]:
-            del self.pending[member_id]
-            self._finish_without_pending(now)
-        expired = [m.id for m in self.members.values() if m.expires <= now and not m.is_waiting]
-        if self.unsynced and self.sync_deadline <= now:
-            expired += self.unsynced
-        self.remove(expired, now)
-        if self.state is ClassicGroupState.PREPARING_REBALANCE and self.rebalance_deadline <= now:
-            self._finish_join(now)
-
-    def next_deadline(self) -> float | None:
-        """Return the time of the next `tick` in monotonic seconds, or None if it has no work."""
-        due = [
-            *self.pending.values(),
-            *(m.expires for m in self.members.values() if not m.is_waiting),
-        ]
-        if self.unsynced:
-            due.append(self.sync_deadline)
-        if self.state is ClassicGroupState.PREPARING_REBALANCE:
-            due.append(self.rebalance_deadline)
-        return min(due, default=None)
 
 
 def _new_id(joining: JoinRequest) -> str:

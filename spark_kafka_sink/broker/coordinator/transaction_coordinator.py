@@ -96,47 +96,6 @@ class TransactionCoordinator:
         with contextlib.suppress(OSError):  # The next start tries again.
             self._offsets.forget_other_producers({txn.producer_id for txn in self._by_id.values()})
 
-    def _end_orphaned(self, partition: Partition) -> None:
-        """Write the markers of completed transactions that logs have lost.
-
-        If a storage loses the end of a log, a transaction can be left open in the log. The
-        producer's next marker would end this transaction, possibly with the wrong outcome.
-        """
-        for producer_id in list(partition.transactions.ongoing):
-            if marker := self._orphan_marker(partition, producer_id):
-                _LOG.warning(
-                    "%s-%d has lost the marker of a transaction (producer id %d): %s it",
-                    *partition.topic_partition,
-                    producer_id,
-                    "committing" if marker.is_commit else "aborting",
-                )
-                self.write_marker(partition.topic_partition, marker)
-
-    def _orphan_marker(self, partition: Partition, producer_id: int) -> EndTransactionMarker | None:
-        """Return the marker of a completed transaction, or an abort if its outcome is unknown."""
-        entry = partition.producers.entries.get(producer_id)
-        epoch = NO_PRODUCER_EPOCH if entry is None else entry.epoch
-        txn = next(
-            (
-                candidate
-                for candidate in self._by_id.values()
-                if candidate.producer_id == producer_id
-            ),
-            None,
-        )
-        if txn is None:
-            return EndTransactionMarker(producer_id=producer_id, epoch=epoch, is_commit=False)
-        if not txn.is_at_rest and partition.topic_partition in txn.partitions:
-            return None
-        # With transactions V2, the epoch was incremented when the transaction ended. With V1, it
-        # could be any transaction of the epoch.
-        is_last = epoch == txn.last_epoch == txn.epoch - 1
-        all_committed = epoch == txn.epoch and not txn.has_aborted
-        commit = (is_last or all_committed) and txn.state is TransactionState.COMPLETE_COMMIT
-        return EndTransactionMarker(
-            producer_id=producer_id, epoch=max(epoch, txn.epoch), is_commit=commit
-        )
-
     def all(self) -> list[TransactionMetadata]:
         """Return the state of all transactional ids, ordered by id."""
         return [self._by_id[name] for name in sorted(self._by_id)]
@@ -144,17 +103,6 @@ class TransactionCoordinator:
     def find(self, transactional_id: str) -> TransactionMetadata | None:
         """Return the state of a transactional id, or None if the id is unknown."""
         return self._by_id.get(transactional_id)
-
-    def _now(self) -> transaction_state.Now:
-        return transaction_state.Now(
-            ms=self._clock.wall_ms(), new_producer_id=self.producer_ids.next
-        )
-
-    def _save_metadata(self, txn: TransactionMetadata) -> None:
-        value = {field.name: getattr(txn, field.name) for field in fields(txn)}
-        value["partitions"] = sorted(txn.partitions)
-        self._journal.put(TRANSACTION, (txn.id,), value)
-        self._by_id[txn.id] = txn
 
     def initialize(
         self, transactional_id: str, expected: ProducerIdAndEpoch | None, timeout_ms: int
@@ -264,6 +212,95 @@ class TransactionCoordinator:
             return ProducerIdAndEpoch(transition.next_producer_id, 0)
         return ProducerIdAndEpoch(transition.producer_id, transition.epoch)
 
+    def write_marker(self, topic_partition: TopicPartition, marker: EndTransactionMarker) -> bool:
+        """Write a marker. Return True on success, or False if the write must be retried.
+
+        A retry is needed if the partition has no leader or its storage fails. For deleted
+        partitions, no marker is written.
+        """
+        try:
+            if topic_partition[0] == _OFFSETS_TOPIC:
+                self._offsets.end(marker)
+            elif (partition := self._find_partition(*topic_partition)) is not None:
+                if partition.leader < 0:
+                    return False
+                partition.end_transaction(marker, self._clock.wall_ms())
+                self._purgatory.wake(topic_partition)
+        except (OSError, RejectedBatchError):
+            return False
+        return True
+
+    def tick(self) -> None:
+        """Complete prepared transactions, abort timed-out transactions, and delete expired ids.
+
+        If the storage fails, these operations are retried later.
+        """
+        now = self._now()
+        failure = None
+        if is_due := abs(now.ms - self._checked_ms) >= CHECK_INTERVAL_MS:
+            self._checked_ms = now.ms
+        for txn in list(self._by_id.values()) if is_due else self._with_unreplicated_markers():
+            try:
+                self._advance_transaction(txn, now)
+            except OSError as error:
+                failure = error
+        if failure is not None and not self._is_failing:
+            _LOG.warning("cannot store the states of transactions, retrying later: %s", failure)
+        if is_due or failure is not None:
+            self._is_failing = failure is not None
+
+    def _end_orphaned(self, partition: Partition) -> None:
+        """Write the markers of completed transactions that logs have lost.
+
+        If a storage loses the end of a log, a transaction can be left open in the log. The
+        producer's next marker would end this transaction, possibly with the wrong outcome.
+        """
+        for producer_id in list(partition.transactions.ongoing):
+            if marker := self._orphan_marker(partition, producer_id):
+                _LOG.warning(
+                    "%s-%d has lost the marker of a transaction (producer id %d): %s it",
+                    *partition.topic_partition,
+                    producer_id,
+                    "committing" if marker.is_commit else "aborting",
+                )
+                self.write_marker(partition.topic_partition, marker)
+
+    def _orphan_marker(self, partition: Partition, producer_id: int) -> EndTransactionMarker | None:
+        """Return the marker of a completed transaction, or an abort if its outcome is unknown."""
+        entry = partition.producers.entries.get(producer_id)
+        epoch = NO_PRODUCER_EPOCH if entry is None else entry.epoch
+        txn = next(
+            (
+                candidate
+                for candidate in self._by_id.values()
+                if candidate.producer_id == producer_id
+            ),
+            None,
+        )
+        if txn is None:
+            return EndTransactionMarker(producer_id=producer_id, epoch=epoch, is_commit=False)
+        if not txn.is_at_rest and partition.topic_partition in txn.partitions:
+            return None
+        # With transactions V2, the epoch was incremented when the transaction ended. With V1, it
+        # could be any transaction of the epoch.
+        is_last = epoch == txn.last_epoch == txn.epoch - 1
+        all_committed = epoch == txn.epoch and not txn.has_aborted
+        commit = (is_last or all_committed) and txn.state is TransactionState.COMPLETE_COMMIT
+        return EndTransactionMarker(
+            producer_id=producer_id, epoch=max(epoch, txn.epoch), is_commit=commit
+        )
+
+    def _now(self) -> transaction_state.Now:
+        return transaction_state.Now(
+            ms=self._clock.wall_ms(), new_producer_id=self.producer_ids.next
+        )
+
+    def _save_metadata(self, txn: TransactionMetadata) -> None:
+        value = {field.name: getattr(txn, field.name) for field in fields(txn)}
+        value["partitions"] = sorted(txn.partitions)
+        self._journal.put(TRANSACTION, (txn.id,), value)
+        self._by_id[txn.id] = txn
+
     def _fence_producer(self, txn: TransactionMetadata, now: transaction_state.Now) -> None:
         self._save_prepared(
             transaction_state.fence(txn, now, bumps=self._config.transaction_level > 1)
@@ -308,43 +345,6 @@ class TransactionCoordinator:
                 return _NOT_WRITTEN
             end = partition.log.end_offset
         return None if partition.high_watermark >= end else end
-
-    def write_marker(self, topic_partition: TopicPartition, marker: EndTransactionMarker) -> bool:
-        """Write a marker. Return True on success, or False if the write must be retried.
-
-        A retry is needed if the partition has no leader or its storage fails. For deleted
-        partitions, no marker is written.
-        """
-        try:
-            if topic_partition[0] == _OFFSETS_TOPIC:
-                self._offsets.end(marker)
-            elif (partition := self._find_partition(*topic_partition)) is not None:
-                if partition.leader < 0:
-                    return False
-                partition.end_transaction(marker, self._clock.wall_ms())
-                self._purgatory.wake(topic_partition)
-        except (OSError, RejectedBatchError):
-            return False
-        return True
-
-    def tick(self) -> None:
-        """Complete prepared transactions, abort timed-out transactions, and delete expired ids.
-
-        If the storage fails, these operations are retried later.
-        """
-        now = self._now()
-        failure = None
-        if is_due := abs(now.ms - self._checked_ms) >= CHECK_INTERVAL_MS:
-            self._checked_ms = now.ms
-        for txn in list(self._by_id.values()) if is_due else self._with_unreplicated_markers():
-            try:
-                self._advance_transaction(txn, now)
-            except OSError as error:
-                failure = error
-        if failure is not None and not self._is_failing:
-            _LOG.warning("cannot store the states of transactions, retrying later: %s", failure)
-        if is_due or failure is not None:
-            self._is_failing = failure is not None
 
     def _with_unreplicated_markers(self) -> list[TransactionMetadata]:
         """Return the transactions whose markers are all written but not all replicated."""

@@ -77,11 +77,6 @@ class TransactionalOffsets:
         self._journal.put(_PENDING, key, asdict(offset))
         self._pending[producer.producer_id][group_id, topic_partition] = offset
 
-    def _set_epoch(self, producer: ProducerIdAndEpoch) -> None:
-        if self._epochs.get(producer.producer_id) != producer.epoch:
-            self._journal.put(_EPOCHS, (producer.producer_id,), producer.epoch)
-            self._epochs[producer.producer_id] = producer.epoch
-
     def forget_producer(self, producer_id: int) -> None:
         """Delete the epoch of a producer id whose transactional id no longer exists.
 
@@ -148,3 +143,8 @@ class TransactionalOffsets:
     def is_unstable(self, group_id: str, topic_partition: TopicPartition) -> bool:
         """Return True if an open transaction includes an offset for the partition (KIP-447)."""
         return any((group_id, topic_partition) in pending for pending in self._pending.values())
+
+    def _set_epoch(self, producer: ProducerIdAndEpoch) -> None:
+        if self._epochs.get(producer.producer_id) != producer.epoch:
+            self._journal.put(_EPOCHS, (producer.producer_id,), producer.epoch)
+            self._epochs[producer.producer_id] = producer.epoch

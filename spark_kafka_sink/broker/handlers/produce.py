@@ -108,6 +108,12 @@ class DelayedProduce:
         self._waiting = [waiting for waiting in self._waiting if not self._is_done(waiting)]
         return not self._waiting
 
+    def expire(self) -> None:
+        """Set REQUEST_TIMED_OUT on the partitions that are still unconfirmed."""
+        if not self.try_complete():
+            for waiting in self._waiting:
+                waiting.response["error_code"] = ErrorCode.request_timed_out
+
     def _is_done(self, waiting: Unconfirmed) -> bool:
         partition = waiting.partition
         if partition.leader_epoch != waiting.leader_epoch:
@@ -120,12 +126,6 @@ class DelayedProduce:
         if len(partition.in_sync) < partition.min_in_sync:
             waiting.response["error_code"] = ErrorCode.not_enough_replicas_after_append
         return True
-
-    def expire(self) -> None:
-        """Set REQUEST_TIMED_OUT on the partitions that are still unconfirmed."""
-        if not self.try_complete():
-            for waiting in self._waiting:
-                waiting.response["error_code"] = ErrorCode.request_timed_out
 
 
 def produce(context: RequestContext) -> HandlerResult:

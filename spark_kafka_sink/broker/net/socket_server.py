@@ -170,6 +170,45 @@ class SocketServer:
             self._resume_accepting()
         self._timers.run(blocking=False)
 
+    def is_served(self, connection: ClientConnection) -> bool:
+        """Return True if a connection is open and its node is not paused."""
+        return not connection.is_closed and connection.node not in self._muted
+
+    def flush(self, connection: ClientConnection) -> None:
+        """Send as much as possible, update the registered events, and close if finished."""
+        if not self._send_responses(connection) or connection.is_finished:
+            self.close(connection)
+            return
+        events = selectors.EVENT_READ if connection.wants_input else 0
+        if connection.unsent or (connection.is_encrypted and self._has_unsent(connection)):
+            events |= selectors.EVENT_WRITE
+        self._register_events(connection, events)
+
+    def close(self, connection: ClientConnection) -> None:
+        """Close a connection. Has no effect if it is already closed."""
+        if connection.is_closed:
+            return
+        connection.is_closed = True
+        self._register_events(connection, 0)
+        self._sockets.pop(connection).close()
+
+    @property
+    def of_nodes(self) -> NodeSockets:
+        """The functions that close, open, mute and unmute nodes."""
+        return NodeSockets(self._close_node, self._open_node, self._mute_node, self._unmute_node)
+
+    def close_all(self) -> None:
+        """Close every socket."""
+        for connection in list(self._sockets):
+            self.close(connection)
+        for listener in self._listeners.values():
+            listener.close()
+        for key in list(self._selector.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+        self._wakeup.close()
+        self._selector.close()
+
     def _accept_connection(self, node: int) -> None:
         listener = self._listeners.get(node)
         if listener is None:
@@ -274,20 +313,6 @@ class SocketServer:
         client.close_write()
         self.call_later(_ALERT_S, lambda: self.close(connection))
 
-    def is_served(self, connection: ClientConnection) -> bool:
-        """Return True if a connection is open and its node is not paused."""
-        return not connection.is_closed and connection.node not in self._muted
-
-    def flush(self, connection: ClientConnection) -> None:
-        """Send as much as possible, update the registered events, and close if finished."""
-        if not self._send_responses(connection) or connection.is_finished:
-            self.close(connection)
-            return
-        events = selectors.EVENT_READ if connection.wants_input else 0
-        if connection.unsent or (connection.is_encrypted and self._has_unsent(connection)):
-            events |= selectors.EVENT_WRITE
-        self._register_events(connection, events)
-
     def _send_responses(self, connection: ClientConnection) -> bool:
         client = self._sockets[connection]
         try:
@@ -318,19 +343,6 @@ class SocketServer:
             self._selector.modify(client, events, connection)
         connection.registered_events = events
 
-    def close(self, connection: ClientConnection) -> None:
-        """Close a connection. Has no effect if it is already closed."""
-        if connection.is_closed:
-            return
-        connection.is_closed = True
-        self._register_events(connection, 0)
-        self._sockets.pop(connection).close()
-
-    @property
-    def of_nodes(self) -> NodeSockets:
-        """The functions that close, open, mute and unmute nodes."""
-        return NodeSockets(self._close_node, self._open_node, self._mute_node, self._unmute_node)
-
     def _close_node(self, node: int) -> None:
         listener = self._listeners.pop(node)
         if node not in self._muted and self._paused_until.pop(node, None) is None:
@@ -359,15 +371,3 @@ class SocketServer:
 
     def _connections_of(self, node: int) -> list[ClientConnection]:
         return [connection for connection in self._sockets if connection.node == node]
-
-    def close_all(self) -> None:
-        """Close every socket."""
-        for connection in list(self._sockets):
-            self.close(connection)
-        for listener in self._listeners.values():
-            listener.close()
-        for key in list(self._selector.get_map().values()):
-            if isinstance(key.fileobj, socket.socket):
-                key.fileobj.close()
-        self._wakeup.close()
-        self._selector.close()

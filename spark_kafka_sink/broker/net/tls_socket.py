@@ -83,46 +83,6 @@ class TlsSocket:
         finally:
             self._send_pending()
 
-    def _discard_input(self) -> int:
-        if self._socket.recv_into(self._shared):
-            raise BlockingIOError
-        return 0
-
-    def _receive_encrypted(self) -> None:
-        count = self._socket.recv_into(self._shared)
-        if count:
-            self._incoming.write(self._shared[:count])
-        else:
-            self._incoming.write_eof()
-
-    def _handshake(self) -> None:
-        try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            self._send_pending()
-            raise BlockingIOError from None
-        except ssl.SSLEOFError:
-            raise ConnectionResetError("the client disconnected during the TLS handshake") from None
-        except ssl.SSLError as error:
-            if not self._outgoing.pending:
-                self._outgoing.write(_INTERNAL_ERROR_ALERT)
-            self._send_pending()
-            raise TlsError(f"the TLS handshake failed: {_handshake_reason(error)}") from None
-        self.is_ready = True
-        self.principal = peer_principal(self._tls.getpeercert(binary_form=True))
-
-    def _send_pending(self) -> None:
-        """Send as many TLS messages (handshake, alerts) as the socket accepts."""
-        if self._outgoing.pending:
-            self._outbox = memoryview(bytes(self._outbox) + self._outgoing.read())
-        if self._outbox:
-            with contextlib.suppress(BlockingIOError):
-                self._flush_outbox()
-
-    def _flush_outbox(self) -> None:
-        while self._outbox:
-            self._outbox = self._outbox[self._socket.send(self._outbox) :]
-
     def send(self, data: bytes | memoryview) -> int:
         """Encrypt and send the first bytes. Return the number of sent bytes.
 
@@ -166,6 +126,46 @@ class TlsSocket:
                 self._tls.unwrap()
             self._send_close_notify()
         self._socket.close()
+
+    def _discard_input(self) -> int:
+        if self._socket.recv_into(self._shared):
+            raise BlockingIOError
+        return 0
+
+    def _receive_encrypted(self) -> None:
+        count = self._socket.recv_into(self._shared)
+        if count:
+            self._incoming.write(self._shared[:count])
+        else:
+            self._incoming.write_eof()
+
+    def _handshake(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send_pending()
+            raise BlockingIOError from None
+        except ssl.SSLEOFError:
+            raise ConnectionResetError("the client disconnected during the TLS handshake") from None
+        except ssl.SSLError as error:
+            if not self._outgoing.pending:
+                self._outgoing.write(_INTERNAL_ERROR_ALERT)
+            self._send_pending()
+            raise TlsError(f"the TLS handshake failed: {_handshake_reason(error)}") from None
+        self.is_ready = True
+        self.principal = peer_principal(self._tls.getpeercert(binary_form=True))
+
+    def _send_pending(self) -> None:
+        """Send as many TLS messages (handshake, alerts) as the socket accepts."""
+        if self._outgoing.pending:
+            self._outbox = memoryview(bytes(self._outbox) + self._outgoing.read())
+        if self._outbox:
+            with contextlib.suppress(BlockingIOError):
+                self._flush_outbox()
+
+    def _flush_outbox(self) -> None:
+        while self._outbox:
+            self._outbox = self._outbox[self._socket.send(self._outbox) :]
 
     def _send_close_notify(self) -> None:
         with contextlib.suppress(OSError):

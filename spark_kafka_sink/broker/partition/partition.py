@@ -171,23 +171,6 @@ class Partition:
         self._remember_batch(header, result)
         return result
 
-    def _check_transaction(self, header: BatchHeader, verdict: ErrorCode) -> ErrorCode:
-        """Return an error if a batch is not allowed in the transaction of its producer."""
-        if verdict:
-            return verdict
-        pending = self.transactions.verifying.get(header.producer_id)
-        if pending is not None and not pending.admits(header, self.producers):
-            return ErrorCode.out_of_order_sequence_number
-        is_mixed = not header.is_transactional and header.producer_id in self.transactions.ongoing
-        return ErrorCode.invalid_txn_state if is_mixed else ErrorCode.none
-
-    def _remember_batch(self, header: BatchHeader, result: AppendResult) -> None:
-        time = header.max_timestamp if result.append_time == _NO_TIME else result.append_time
-        self.producers.remember(header, result.base_offset, time)
-        self.transactions.verifying.pop(header.producer_id, None)
-        if header.is_transactional:
-            self.transactions.begin(header.producer_id, result.base_offset)
-
     def is_ongoing(self, header: BatchHeader) -> bool:
         """Return True if this partition already has records of a batch's transaction."""
         entry = self.producers.entries.get(header.producer_id)
@@ -202,14 +185,6 @@ class Partition:
         lacks_batches = self.log.start_offset > 0
         self._apply_marker(marker, result.base_offset, now_ms, lacks_batches=lacks_batches)
         self.transactions.drop_replicated(self.high_watermark)
-
-    def _apply_marker(
-        self, marker: EndTransactionMarker, offset: int, time_ms: int, *, lacks_batches: bool
-    ) -> None:
-        self.producers.end_transaction(marker, offset, time_ms, lacks_batches=lacks_batches)
-        self.transactions.verifying.pop(marker.producer_id, None)
-        self.transactions.end(marker.producer_id, offset, commit=marker.is_commit)
-        self.transactions.forget_before(self.log.start_offset)
 
     def replay(self, batch: memoryview | bytes) -> None:
         """Restore producer and transaction state from a batch in the log.
@@ -253,6 +228,53 @@ class Partition:
             self.replica_states.ends[node] = self.log.end_offset
         self.transactions.drop_replicated(self.high_watermark)
 
+    def expire_producers(self) -> None:
+        """Delete the state of idle producer ids; see `ProducerStateManager.expire`."""
+        self.producers.expire(self.transactions.ongoing)
+        self.transactions.expire_verifications()
+
+    def forget_producers(self) -> None:
+        """Delete the producer and transaction state."""
+        self.producers = ProducerStateManager()
+        self.transactions = LogTransactions()
+
+    def leadership_error(self, node: int, epoch: int) -> ErrorCode:
+        """Return an error if `node` is not the leader at the client's leader epoch (KIP-320).
+
+        A negative `epoch` is not checked.
+        """
+        if node != self.leader:
+            return ErrorCode.not_leader_or_follower
+        if epoch < 0 or epoch == self.leader_epoch:
+            return ErrorCode.none
+        fenced = epoch < self.leader_epoch
+        return ErrorCode.fenced_leader_epoch if fenced else ErrorCode.unknown_leader_epoch
+
+    def _check_transaction(self, header: BatchHeader, verdict: ErrorCode) -> ErrorCode:
+        """Return an error if a batch is not allowed in the transaction of its producer."""
+        if verdict:
+            return verdict
+        pending = self.transactions.verifying.get(header.producer_id)
+        if pending is not None and not pending.admits(header, self.producers):
+            return ErrorCode.out_of_order_sequence_number
+        is_mixed = not header.is_transactional and header.producer_id in self.transactions.ongoing
+        return ErrorCode.invalid_txn_state if is_mixed else ErrorCode.none
+
+    def _remember_batch(self, header: BatchHeader, result: AppendResult) -> None:
+        time = header.max_timestamp if result.append_time == _NO_TIME else result.append_time
+        self.producers.remember(header, result.base_offset, time)
+        self.transactions.verifying.pop(header.producer_id, None)
+        if header.is_transactional:
+            self.transactions.begin(header.producer_id, result.base_offset)
+
+    def _apply_marker(
+        self, marker: EndTransactionMarker, offset: int, time_ms: int, *, lacks_batches: bool
+    ) -> None:
+        self.producers.end_transaction(marker, offset, time_ms, lacks_batches=lacks_batches)
+        self.transactions.verifying.pop(marker.producer_id, None)
+        self.transactions.end(marker.producer_id, offset, commit=marker.is_commit)
+        self.transactions.forget_before(self.log.start_offset)
+
     def _restart_log(self, storage: LogStorage, start_offset: int) -> None:
         """Continue a log at its start offset if the log ends below it (Kafka's LogLoader).
 
@@ -269,16 +291,6 @@ class Partition:
         storage.restart_at(start_offset)
         self.forget_producers()
 
-    def expire_producers(self) -> None:
-        """Delete the state of idle producer ids; see `ProducerStateManager.expire`."""
-        self.producers.expire(self.transactions.ongoing)
-        self.transactions.expire_verifications()
-
-    def forget_producers(self) -> None:
-        """Delete the producer and transaction state."""
-        self.producers = ProducerStateManager()
-        self.transactions = LogTransactions()
-
     def _append_to_log(
         self, records: memoryview | bytes, header: BatchHeader, options: log_validator.AppendOptions
     ) -> AppendResult:
@@ -288,18 +300,6 @@ class Partition:
             base = self.log.append(records, header, self.leader_epoch, time)
         self.log.storage.drop_surplus(self.high_watermark)
         return AppendResult(base_offset=base, append_time=_NO_TIME if time is None else time)
-
-    def leadership_error(self, node: int, epoch: int) -> ErrorCode:
-        """Return an error if `node` is not the leader at the client's leader epoch (KIP-320).
-
-        A negative `epoch` is not checked.
-        """
-        if node != self.leader:
-            return ErrorCode.not_leader_or_follower
-        if epoch < 0 or epoch == self.leader_epoch:
-            return ErrorCode.none
-        fenced = epoch < self.leader_epoch
-        return ErrorCode.fenced_leader_epoch if fenced else ErrorCode.unknown_leader_epoch
 
 
 @contextmanager

@@ -99,6 +99,16 @@ class RedisBackend(StorageBackend):
             raise _unavailable_error(error) from error
         return storage
 
+    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
+        """See `StorageBackend`. Keys that are not streams are not deleted."""
+        self._streams_of(topic, partition).delete_streams(only_if_empty=only_if_empty)
+
+    def close(self, *, clean: bool = True) -> None:  # noqa: ARG002
+        """Close the connections."""
+        if self._replicas is not None:
+            self._replicas.close()
+        self._connection.close()
+
     def _streams_of(self, topic: str, partition: int) -> RedisStreams:
         location = self._location
         keys = StreamKeys(
@@ -113,16 +123,6 @@ class RedisBackend(StorageBackend):
         if self._replicas is not None:
             request = partial(self._replicas.request, LogReplication(topic_partition))
         return RedisLogStorage(streams, self._location.ids, self._clock, config, request)
-
-    def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
-        """See `StorageBackend`. Keys that are not streams are not deleted."""
-        self._streams_of(topic, partition).delete_streams(only_if_empty=only_if_empty)
-
-    def close(self, *, clean: bool = True) -> None:  # noqa: ARG002
-        """Close the connections."""
-        if self._replicas is not None:
-            self._replicas.close()
-        self._connection.close()
 
 
 def _unavailable_error(error: RedisFailedError) -> BrokerUnavailableError:

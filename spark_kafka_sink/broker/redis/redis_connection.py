@@ -171,6 +171,24 @@ class RedisConnection:
             raise self._log_failure(f"cannot be used: {error}") from error
         return replies
 
+    def transaction(self, commands: Sequence[Command]) -> list[Any]:
+        """Execute commands atomically (MULTI, EXEC) and return their replies.
+
+        Raises:
+            RedisFailedError: not all replies were received, or Redis did not apply the commands.
+        """
+        replies = self.pipeline([("MULTI",), *commands, ("EXEC",)])
+        done = replies[-1]
+        if isinstance(done, list):
+            self._is_failing = False
+            return done
+        reason = next((reply for reply in replies if isinstance(reply, Exception)), done)
+        raise self._log_failure(f"rejected a transaction: {reason}")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._disconnect()
+
     def _exchange(self, commands: Sequence[Command]) -> list[Any]:
         self._connection.send_packed_command([b"".join(self._connection.pack_commands(commands))])
         return [self._read_reply() for _ in commands]
@@ -302,29 +320,11 @@ class RedisConnection:
             _LOG.warning("%s", text)
         self._is_failing = True
 
-    def transaction(self, commands: Sequence[Command]) -> list[Any]:
-        """Execute commands atomically (MULTI, EXEC) and return their replies.
-
-        Raises:
-            RedisFailedError: not all replies were received, or Redis did not apply the commands.
-        """
-        replies = self.pipeline([("MULTI",), *commands, ("EXEC",)])
-        done = replies[-1]
-        if isinstance(done, list):
-            self._is_failing = False
-            return done
-        reason = next((reply for reply in replies if isinstance(reply, Exception)), done)
-        raise self._log_failure(f"rejected a transaction: {reason}")
-
     def _read_reply(self) -> Any:
         try:
             return self._connection.read_response(disable_decoding=True)
         except self._errors.ResponseError as error:
             return error
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._disconnect()
 
 
 def _value_in(reply: bytes, pattern: re.Pattern[bytes]) -> bytes | None:

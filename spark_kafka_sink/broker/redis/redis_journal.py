@@ -58,6 +58,19 @@ class RedisJournal(Journal):
         self._check_sequence_bits(location)
         connection.own(self._hash, self._load_values, self._outdated_fields)
 
+    def put(self, kind: str, key: Key, value: Any) -> None:
+        """See `Journal`.
+
+        Raises:
+            OSError: Redis failed.
+        """
+        field = _field_name(kind, key)
+        if value is None:
+            self._connection.call("HDEL", self._hash, field)
+        else:
+            self._connection.call("HSET", self._hash, field, json.dumps(value))
+        self._set_value(kind, key, value)
+
     def _outdated_fields(self, stored: Mapping[bytes, bytes]) -> list[Command]:
         """Return the commands that update the stored fields to the current values.
 
@@ -128,19 +141,6 @@ class RedisJournal(Journal):
                 self._set_value(kind, tuple(key), json.loads(value))
             except (ValueError, TypeError) as error:
                 raise _not_a_journal(self._hash, f"its field {name!r} cannot be read") from error
-
-    def put(self, kind: str, key: Key, value: Any) -> None:
-        """See `Journal`.
-
-        Raises:
-            OSError: Redis failed.
-        """
-        field = _field_name(kind, key)
-        if value is None:
-            self._connection.call("HDEL", self._hash, field)
-        else:
-            self._connection.call("HSET", self._hash, field, json.dumps(value))
-        self._set_value(kind, key, value)
 
 
 def _has_ended(stored: Mapping[str, Any], txn: Mapping[str, Any]) -> bool:

@@ -152,14 +152,6 @@ class RedisLogStorage(LogStorage):
         self._streams.write(commands, OffsetSpan(facts.base_offset, facts.last_offset))
         self._table.add(BatchFacts.of(header, entry.size))
 
-    def _record_commands(self, entry: BatchEntry, section: memoryview) -> list[Command]:
-        plain = entry.batch(section, entry.header.record_count)
-        key, text = self._streams.keys.records, self._ids.text
-        return [
-            add_command(key, text(offset), write_fields(record))
-            for offset, record in enumerate(decode_batch(plain), entry.header.base_offset)
-        ]
-
     def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
         """Return whole batches, up to `max_bytes`, from the one that contains `start`."""
         first, after = self._batch_numbers(start, end)
@@ -178,33 +170,6 @@ class RedisLogStorage(LogStorage):
                 return batches
             first = end_number
         return []
-
-    def _warn_of_loss(self) -> None:
-        if not self._has_lost:
-            records = self._streams.keys.records
-            _LOG.warning(
-                "Redis has lost batches of %s or their records; consumers skip them", records
-            )
-        self._has_lost = True
-
-    def _end_of_read(self, first: int, max_bytes: int) -> int:
-        """Return the end (exclusive) of the batch numbers from `first` that are read at once."""
-        number = self._table.end_within(first, min(max_bytes, _READ_BYTES))
-        return max(number, min(first + 1, self._table.end_within(first, max_bytes)))
-
-    def _batch_numbers(self, start: int, end: int) -> tuple[int, int]:
-        """Return the first and the end (exclusive) of the batch numbers between two offsets."""
-        first = self._table.index_at(start)
-        return first, max(first, self._table.index_at(end))
-
-    def _start_of(self, number: int) -> int:
-        """Return the end offset of the previous batch. There are no records between batches."""
-        return self._table.facts(number - 1, 0).last_offset + 1 if number else self._start
-
-    def _read_batches(self, first: int, end: int) -> tuple[list[memoryview], bool]:
-        if first >= end:
-            return [], True
-        return self._streams.read(OffsetSpan(self._start_of(first), self._start_of(end) - 1))
 
     def bytes_between(self, start: int, end: int) -> int:
         """Return the total number of bytes that `read` could return."""
@@ -265,13 +230,6 @@ class RedisLogStorage(LogStorage):
             number = max(number, self._table.end_within(0, surplus))
         self.delete_before(self._start_of(min(number, self._table.index_at(high_watermark))))
 
-    def _end_of_expired(self, oldest_ms: int) -> int:
-        """Return the end of the expired batch numbers. Without timestamps, the ids are used."""
-        number = self._table.first_at(oldest_ms)
-        if number > self._table.first_at(0):
-            return number
-        return min(number, self._table.index_at(self._ids.offset(max(oldest_ms, 0), 0)))
-
     def remove_failed_append(self) -> None:
         """Ensure that a batch whose write failed is not in the log."""
         self._streams.remove_failed_append()
@@ -279,3 +237,45 @@ class RedisLogStorage(LogStorage):
     def verify(self) -> None:
         """Check that Redis still has all data that was appended."""
         self._streams.verify()
+
+    def _record_commands(self, entry: BatchEntry, section: memoryview) -> list[Command]:
+        plain = entry.batch(section, entry.header.record_count)
+        key, text = self._streams.keys.records, self._ids.text
+        return [
+            add_command(key, text(offset), write_fields(record))
+            for offset, record in enumerate(decode_batch(plain), entry.header.base_offset)
+        ]
+
+    def _warn_of_loss(self) -> None:
+        if not self._has_lost:
+            records = self._streams.keys.records
+            _LOG.warning(
+                "Redis has lost batches of %s or their records; consumers skip them", records
+            )
+        self._has_lost = True
+
+    def _end_of_read(self, first: int, max_bytes: int) -> int:
+        """Return the end (exclusive) of the batch numbers from `first` that are read at once."""
+        number = self._table.end_within(first, min(max_bytes, _READ_BYTES))
+        return max(number, min(first + 1, self._table.end_within(first, max_bytes)))
+
+    def _batch_numbers(self, start: int, end: int) -> tuple[int, int]:
+        """Return the first and the end (exclusive) of the batch numbers between two offsets."""
+        first = self._table.index_at(start)
+        return first, max(first, self._table.index_at(end))
+
+    def _start_of(self, number: int) -> int:
+        """Return the end offset of the previous batch. There are no records between batches."""
+        return self._table.facts(number - 1, 0).last_offset + 1 if number else self._start
+
+    def _read_batches(self, first: int, end: int) -> tuple[list[memoryview], bool]:
+        if first >= end:
+            return [], True
+        return self._streams.read(OffsetSpan(self._start_of(first), self._start_of(end) - 1))
+
+    def _end_of_expired(self, oldest_ms: int) -> int:
+        """Return the end of the expired batch numbers. Without timestamps, the ids are used."""
+        number = self._table.first_at(oldest_ms)
+        if number > self._table.first_at(0):
+            return number
+        return min(number, self._table.index_at(self._ids.offset(max(oldest_ms, 0), 0)))

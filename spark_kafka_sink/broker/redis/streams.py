@@ -79,10 +79,6 @@ class RedisStreams:
                     "Rename or delete it, or choose another topic name"
                 )
 
-    def _key_types(self) -> dict[str, str]:
-        replies = check_replies(self._connection.pipeline([("TYPE", key) for key in self.keys]))
-        return {key: reply.decode() for key, reply in zip(self.keys, replies, strict=True)}
-
     def begin(self) -> None:
         """Create both streams without entries.
 
@@ -115,14 +111,6 @@ class RedisStreams:
                 )
         if missing:
             self._create_streams(missing)
-
-    def _create_streams(self, keys: Sequence[str], *commands_after: Command) -> None:
-        commands: list[Command] = []
-        for key in keys:
-            # Creating a group creates its stream; no other command creates an empty stream.
-            commands.append(("XGROUP", "CREATE", key, _TEMPORARY_GROUP, "0", "MKSTREAM"))
-            commands.append(("XGROUP", "DESTROY", key, _TEMPORARY_GROUP))
-        check_replies(self._connection.transaction([*commands, *commands_after]))
 
     def delete_streams(self, *, only_if_empty: bool) -> None:
         """Delete both streams. With `only_if_empty`, delete them only if both are empty."""
@@ -177,16 +165,6 @@ class RedisStreams:
         self._connection.call("XGROUP", "CREATE", self.keys.batches, _START, self._ids.text(start))
         return start
 
-    def _group_positions(self) -> dict[str, bytes]:
-        """Return the last delivered id of each group of the batches' stream, by name."""
-        replies = self._connection.call("XINFO", "GROUPS", self.keys.batches)
-        groups = (dict(zip(reply[::2], reply[1::2], strict=True)) for reply in replies)
-        return {group[b"name"].decode(): group[b"last-delivered-id"] for group in groups}
-
-    def _first_offset(self) -> int:
-        first = next(self.batch_entries(), None)
-        return self.reserved if first is None else first.header.base_offset
-
     def write(self, commands: list[Command], span: OffsetSpan) -> None:
         """Write a batch completely or not at all. Call `remove_failed_append` first."""
         try:
@@ -237,46 +215,6 @@ class RedisStreams:
         self.remember(self.reserved)
         self.reserved += 1
 
-    def _delete_leftovers(self) -> None:
-        if self._leftovers:
-            check_replies(self._connection.transaction(self._leftovers))
-            self.mark_deletion()
-        self._leftovers = []
-
-    def _is_applied(self) -> bool:
-        """Return True if a batch is known to be written although the reply was lost.
-
-        If only a part of it was written, delete this part.
-        """
-        try:
-            is_written = self._invalidate_uncertain_write()
-            self._delete_leftovers()
-        except RedisFailedError as error:
-            _LOG.debug("cannot check whether %s has a batch: %s", self.keys.records, error)
-            return False
-        return is_written
-
-    def _invalidate_uncertain_write(self) -> bool:
-        """Advance the streams' last ids, so that an uncertain batch cannot be applied later.
-
-        Return True if the whole batch was applied. If only a part was applied, because other
-        writers' entries precede it, this part becomes `_leftovers`.
-        """
-        assert self._uncertain is not None
-        writes, span = self._uncertain
-        ends = [self._ids.text(offset) for offset in span]
-        commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys]
-        commands += [("XSETID", key, ends[1]) for key in self.keys]
-        # XSETID fails if a stream has later entries; then it is not necessary.
-        pages = check_replies(self._connection.transaction(commands)[: len(self.keys)])
-        self.reserved = max(self.reserved, span.last + 1)
-        self._uncertain = None
-        ours = _find_written(writes, dict(zip(self.keys, pages, strict=True)))
-        if len(ours) == len(writes):
-            return True
-        self._leftovers = [("XDEL", key, entry_id) for key, entry_id in ours]
-        return False
-
     def remove_failed_append(self) -> None:
         """Ensure that the batch of a failed write does not exist."""
         if self._uncertain is not None:
@@ -324,6 +262,68 @@ class RedisStreams:
             raise RedisFailedError(f"{self.keys.records} cannot be read: {error}") from error
         counts = [BatchHeader.parse(data).record_count for data in batches]
         return batches, counts == [entry.header.record_count for entry in stored]
+
+    def _key_types(self) -> dict[str, str]:
+        replies = check_replies(self._connection.pipeline([("TYPE", key) for key in self.keys]))
+        return {key: reply.decode() for key, reply in zip(self.keys, replies, strict=True)}
+
+    def _create_streams(self, keys: Sequence[str], *commands_after: Command) -> None:
+        commands: list[Command] = []
+        for key in keys:
+            # Creating a group creates its stream; no other command creates an empty stream.
+            commands.append(("XGROUP", "CREATE", key, _TEMPORARY_GROUP, "0", "MKSTREAM"))
+            commands.append(("XGROUP", "DESTROY", key, _TEMPORARY_GROUP))
+        check_replies(self._connection.transaction([*commands, *commands_after]))
+
+    def _group_positions(self) -> dict[str, bytes]:
+        """Return the last delivered id of each group of the batches' stream, by name."""
+        replies = self._connection.call("XINFO", "GROUPS", self.keys.batches)
+        groups = (dict(zip(reply[::2], reply[1::2], strict=True)) for reply in replies)
+        return {group[b"name"].decode(): group[b"last-delivered-id"] for group in groups}
+
+    def _first_offset(self) -> int:
+        first = next(self.batch_entries(), None)
+        return self.reserved if first is None else first.header.base_offset
+
+    def _delete_leftovers(self) -> None:
+        if self._leftovers:
+            check_replies(self._connection.transaction(self._leftovers))
+            self.mark_deletion()
+        self._leftovers = []
+
+    def _is_applied(self) -> bool:
+        """Return True if a batch is known to be written although the reply was lost.
+
+        If only a part of it was written, delete this part.
+        """
+        try:
+            is_written = self._invalidate_uncertain_write()
+            self._delete_leftovers()
+        except RedisFailedError as error:
+            _LOG.debug("cannot check whether %s has a batch: %s", self.keys.records, error)
+            return False
+        return is_written
+
+    def _invalidate_uncertain_write(self) -> bool:
+        """Advance the streams' last ids, so that an uncertain batch cannot be applied later.
+
+        Return True if the whole batch was applied. If only a part was applied, because other
+        writers' entries precede it, this part becomes `_leftovers`.
+        """
+        assert self._uncertain is not None
+        writes, span = self._uncertain
+        ends = [self._ids.text(offset) for offset in span]
+        commands: list[Command] = [("XRANGE", key, *ends) for key in self.keys]
+        commands += [("XSETID", key, ends[1]) for key in self.keys]
+        # XSETID fails if a stream has later entries; then it is not necessary.
+        pages = check_replies(self._connection.transaction(commands)[: len(self.keys)])
+        self.reserved = max(self.reserved, span.last + 1)
+        self._uncertain = None
+        ours = _find_written(writes, dict(zip(self.keys, pages, strict=True)))
+        if len(ours) == len(writes):
+            return True
+        self._leftovers = [("XDEL", key, entry_id) for key, entry_id in ours]
+        return False
 
 
 def add_command(key: str, entry_id: bytes, fields: Sequence[RedisValue]) -> Command:

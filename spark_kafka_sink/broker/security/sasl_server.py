@@ -148,15 +148,6 @@ class SaslServerAuthenticator:
             raise ProtocolError("its session expired without re-authentication")
         return True
 
-    def _begin_reauthentication(self, now: float) -> bool:
-        last = self._reauthenticated_at
-        if last is not None and now - last < _MIN_REAUTH_S:
-            return False
-        self._reauthenticated_at = now
-        self._stage = Stage.HANDSHAKE
-        self.takes_tokens = False
-        return True
-
     def check(self, api: int) -> None:
         """Check whether a request is allowed in the current stage, before its body is decoded.
 
@@ -217,6 +208,15 @@ class SaslServerAuthenticator:
             self._stage = Stage.FAILED
             self.failure_reason = error.message
             return None
+
+    def _begin_reauthentication(self, now: float) -> bool:
+        last = self._reauthenticated_at
+        if last is not None and now - last < _MIN_REAUTH_S:
+            return False
+        self._reauthenticated_at = now
+        self._stage = Stage.HANDSHAKE
+        self.takes_tokens = False
+        return True
 
     def _evaluate_message(self, message: bytes, clock: Clock) -> bytes:
         exchange, before = self._exchange, self._session

@@ -79,13 +79,6 @@ class DataDir(StorageBackend):
                 hint="Set data_dir to a folder that the broker can write to.",
             ) from error
 
-    def _open_journal(self) -> Journal:
-        try:
-            return Journal(self.path / JOURNAL)
-        except BaseException:
-            close_locked(self._lock)
-            raise
-
     def folder(self, topic: str, partition: int) -> Path:
         """Return the folder of a partition's segments."""
         return self.path / f"{topic}-{partition}"
@@ -104,19 +97,6 @@ class DataDir(StorageBackend):
         folder = self.folder(topic, partition)
         folder.mkdir()
         return self._new_storage(topic, partition, config, [])
-
-    def _new_storage(
-        self, topic: str, partition: int, config: LogConfig, segments: Sequence[DiskSegment]
-    ) -> SegmentedStorage:
-        key = (topic, partition)
-        return SegmentedStorage(
-            config,
-            self._new_segment(self.folder(topic, partition), config),
-            [*segments],
-            sync_journal=self.journal.sync,
-            recovery_point=self.journal.get(RECOVERY_POINT, key) or 0,
-            store_recovery_point=partial(self.journal.put, RECOVERY_POINT, key),
-        )
 
     def load(
         self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch
@@ -149,10 +129,6 @@ class DataDir(StorageBackend):
                 + (f": {error.filename}" if error.filename else ""),
                 hint=_FREE if error.errno in _NOT_WRITABLE else restore,
             ) from error
-
-    def _new_segment(self, folder: Path, config: LogConfig) -> partial[DiskSegment]:
-        interval = config.index_interval_bytes
-        return partial(DiskSegment, folder, interval=interval, handles=self._handles)
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:
         """See `StorageBackend`. A folder that contains other files is not deleted."""
@@ -189,6 +165,30 @@ class DataDir(StorageBackend):
             self._recovery.restore_mark()
         finally:
             self._release()
+
+    def _open_journal(self) -> Journal:
+        try:
+            return Journal(self.path / JOURNAL)
+        except BaseException:
+            close_locked(self._lock)
+            raise
+
+    def _new_storage(
+        self, topic: str, partition: int, config: LogConfig, segments: Sequence[DiskSegment]
+    ) -> SegmentedStorage:
+        key = (topic, partition)
+        return SegmentedStorage(
+            config,
+            self._new_segment(self.folder(topic, partition), config),
+            [*segments],
+            sync_journal=self.journal.sync,
+            recovery_point=self.journal.get(RECOVERY_POINT, key) or 0,
+            store_recovery_point=partial(self.journal.put, RECOVERY_POINT, key),
+        )
+
+    def _new_segment(self, folder: Path, config: LogConfig) -> partial[DiskSegment]:
+        interval = config.index_interval_bytes
+        return partial(DiskSegment, folder, interval=interval, handles=self._handles)
 
     def _release(self) -> None:
         self._handles.close_all()

@@ -145,11 +145,6 @@ class DiskSegment(LogSegment):
                 self._remove_leftover()
             raise
 
-    def _remove_leftover(self) -> None:
-        """Remove the bytes that a failed append left in the file."""
-        if self._has_leftover:
-            self.truncate_file()
-
     def register(self, facts: BatchFacts) -> None:
         """Add the next batch of the file to the table and the indexes."""
         self._indexes.add_batch(self.table.size, facts)
@@ -205,14 +200,6 @@ class DiskSegment(LogSegment):
             self._sync_folders()
             self.is_dirty = False
 
-    def _sync_folders(self) -> None:
-        """Make the files' names survive a crash of the machine, like Kafka's ``LocalLog.flush``."""
-        if not self._are_folders_synced:
-            partition = self.path.parent
-            for folder in (partition, partition.parent):
-                sync_folder(folder)
-            self._are_folders_synced = True
-
     def close(self) -> None:
         """Seal the segment and close its files."""
         try:
@@ -226,6 +213,19 @@ class DiskSegment(LogSegment):
         self._handles.close(self.path)
         self._indexes.delete()
         self.path.unlink(missing_ok=True)
+
+    def _remove_leftover(self) -> None:
+        """Remove the bytes that a failed append left in the file."""
+        if self._has_leftover:
+            self.truncate_file()
+
+    def _sync_folders(self) -> None:
+        """Make the files' names survive a crash of the machine, like Kafka's ``LocalLog.flush``."""
+        if not self._are_folders_synced:
+            partition = self.path.parent
+            for folder in (partition, partition.parent):
+                sync_folder(folder)
+            self._are_folders_synced = True
 
 
 def _check_absent(path: Path) -> None:

@@ -82,10 +82,6 @@ class FileHandles:
             else:
                 return descriptor
 
-    def _close_oldest(self) -> None:
-        _, descriptor = self._open.popitem(last=False)
-        os.close(descriptor)
-
     def close(self, path: Path) -> None:
         """Close a file if it is open."""
         descriptor = self._open.pop(path, None)
@@ -101,3 +97,7 @@ class FileHandles:
         """Close all files."""
         while self._open:
             self._close_oldest()
+
+    def _close_oldest(self) -> None:
+        _, descriptor = self._open.popitem(last=False)
+        os.close(descriptor)

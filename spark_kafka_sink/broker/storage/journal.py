@@ -93,31 +93,6 @@ class Journal:
         if self._is_large():
             self._try_to_compact(self._path)
 
-    def _is_large(self) -> bool:
-        has_many_lines = self._lines > max(_COMPACT_FROM, 4 * sum(map(len, self._values.values())))
-        return has_many_lines or self._size > max(_COMPACT_FROM_BYTES, 4 * self._compacted_size)
-
-    def _write_line(self, fd: int, line: bytes) -> None:
-        """Append a line. On failure, restore the file, so that later lines remain valid."""
-        if self._has_partial_line:
-            self._remove_partial_line(fd)
-        written = 0
-        try:
-            while written < len(line):
-                written += os.write(fd, line[written:])
-        except OSError:
-            self._has_partial_line = True
-            with contextlib.suppress(OSError):
-                self._remove_partial_line(fd)
-            raise
-        self._size += written
-        self._unsynced = True
-
-    def _remove_partial_line(self, fd: int) -> None:
-        """Remove an incomplete last line."""
-        os.ftruncate(fd, self._size)
-        self._has_partial_line = False
-
     def sync(self) -> None:
         """Make all values survive a crash of the machine.
 
@@ -155,6 +130,31 @@ class Journal:
         if self._fd is not None:
             close_locked(self._fd)
             self._fd = None
+
+    def _is_large(self) -> bool:
+        has_many_lines = self._lines > max(_COMPACT_FROM, 4 * sum(map(len, self._values.values())))
+        return has_many_lines or self._size > max(_COMPACT_FROM_BYTES, 4 * self._compacted_size)
+
+    def _write_line(self, fd: int, line: bytes) -> None:
+        """Append a line. On failure, restore the file, so that later lines remain valid."""
+        if self._has_partial_line:
+            self._remove_partial_line(fd)
+        written = 0
+        try:
+            while written < len(line):
+                written += os.write(fd, line[written:])
+        except OSError:
+            self._has_partial_line = True
+            with contextlib.suppress(OSError):
+                self._remove_partial_line(fd)
+            raise
+        self._size += written
+        self._unsynced = True
+
+    def _remove_partial_line(self, fd: int) -> None:
+        """Remove an incomplete last line."""
+        os.ftruncate(fd, self._size)
+        self._has_partial_line = False
 
     def _set_value(self, kind: str, key: Key, value: Any) -> None:
         values = self._values.setdefault(kind, {})

@@ -50,12 +50,12 @@ class IndexFile:
             os.fsync(self._descriptor())
             self._flushed = self.count
 
-    def _descriptor(self) -> int:
-        return self._handles.get(self.path, create=True)
-
     def close(self) -> None:
         """Close the file."""
         self._handles.close(self.path)
+
+    def _descriptor(self) -> int:
+        return self._handles.get(self.path, create=True)
 
 
 class SegmentIndexes:

@@ -86,6 +86,124 @@ class SegmentedStorage(LogStorage):
         if self._unflushed >= self.config.flush_messages:
             self._flush_or_drop(facts.base_offset)
 
+    def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
+        """Return whole batches, up to `max_bytes`, from the one that contains `start`."""
+        batches: list[memoryview] = []
+        left = max_bytes
+        for segment, first, after in self._batch_spans(start, end):
+            stop = first + 1 if left < 0 else min(after, segment.table.end_within(first, left))
+            if stop > first:
+                batches += segment.read(first, stop)
+                left -= segment.table.position(stop) - segment.table.position(first)
+            if stop < after or left <= 0:
+                break
+        return batches
+
+    def bytes_between(self, start: int, end: int) -> int:
+        """Return the total number of bytes that `read` could return."""
+        return sum(
+            segment.table.position(after) - segment.table.position(first)
+            for segment, first, after in self._batch_spans(start, end)
+        )
+
+    def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
+        """Yield the batch that contains `offset` and all later batches."""
+        for segment, first, end in self._batch_spans(offset, END):
+            for number in range(first, end):
+                yield _stored(segment, number)
+
+    def first_at(self, timestamp: int) -> StoredBatch | None:
+        """Return the first batch with a record timestamp of at least `timestamp`, or None."""
+        for segment in self.segments:
+            if len(segment.table) and segment.table.max_timestamp >= timestamp:
+                return _stored(segment, segment.table.first_at(timestamp))
+        return None
+
+    def first_at_max_timestamp(self) -> StoredBatch | None:
+        """Return the first batch with the largest timestamp in the log, or None."""
+        filled = [segment for segment in self.segments if len(segment.table)]
+        if not filled:
+            return None
+        segment = max(filled, key=lambda segment: segment.table.max_timestamp)
+        return _stored(segment, segment.table.first_at_max_timestamp())
+
+    def delete_before(self, offset: int) -> None:
+        """Delete segments that are completely before an offset, but never the active segment."""
+        while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
+            self._delete_segment(0)
+
+    def restart_at(self, offset: int) -> None:
+        """Drop all segments, and continue in a new one at an offset after the end."""
+        self._roll_segment(offset)
+        self.delete_before(offset)
+
+    def truncate(self, offset: int) -> None:
+        """Drop the batch that contains `offset` and all later batches."""
+        self._lower_recovery_point(offset)
+        while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
+            self._delete_segment(-1)
+        active = self.segments[-1]
+        active.truncate(active.table.index_at(offset))
+
+    def expire(self, now_ms: int, high_watermark: int = END) -> None:
+        """Delete segments that exceed the retention (Kafka's UnifiedLog.deleteOldSegments)."""
+        if not self.config.deletes:
+            return
+        surplus = self.size - self.config.retention_bytes
+        while self._is_expired(now_ms) or self._is_surplus(surplus):
+            end = self.segments[1].base_offset if len(self.segments) > 1 else self.end_offset
+            if end > high_watermark:
+                break
+            surplus -= self.segments[0].table.size
+            if len(self.segments) == 1:
+                self._roll_segment(self.end_offset)
+            self._delete_segment(0)
+
+    def drop_surplus(self, high_watermark: int) -> None:
+        """See `LogStorage`. Nothing is dropped unless the last batch is the first in its segment.
+
+        The active segment is never deleted.
+        """
+        if not (self.bounded and self.config.deletes and len(self.segments[-1].table) == 1):
+            return
+        surplus = self.size - self.config.retention_bytes
+        while len(self.segments) > 1 and self._is_surplus(surplus):
+            if self.segments[1].base_offset > high_watermark:
+                break
+            surplus -= self.segments[0].table.size
+            self._delete_segment(0)
+
+    def flush(self) -> None:
+        """Flush the journal and all segments."""
+        self._check_flushed()
+        self.sync_journal()
+        try:
+            for segment in self.segments:
+                segment.flush()
+        except OSError as error:
+            self._flush_error = error
+            raise
+        self._unflushed = 0
+        with suppress(OSError):  # The next start then verifies more than necessary.
+            self._set_recovery_point(self.segments[-1].base_offset)
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """Flush if flush.ms has passed since the last flush."""
+        if abs(now_ms - self._flushed_at) < self.config.flush_ms:
+            return
+        self._flushed_at = now_ms
+        if self._unflushed and self._flush_error is None:
+            self.flush()
+
+    def close(self) -> None:
+        """Flush and close all segments."""
+        with ExitStack() as stack:  # closes all segments, even if some of them fail
+            for segment in self.segments:
+                stack.callback(segment.close)
+            self.flush()
+            with suppress(OSError):
+                self._set_recovery_point(self.end_offset)
+
     def _flush_or_drop(self, offset: int) -> None:
         """Flush. If this fails, drop the batch at `offset`, so that the producer can retry it."""
         try:
@@ -123,26 +241,6 @@ class SegmentedStorage(LogStorage):
         index = bisect_right(self.segments, offset, key=lambda segment: segment.base_offset)
         return max(index - 1, 0)
 
-    def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
-        """Return whole batches, up to `max_bytes`, from the one that contains `start`."""
-        batches: list[memoryview] = []
-        left = max_bytes
-        for segment, first, after in self._batch_spans(start, end):
-            stop = first + 1 if left < 0 else min(after, segment.table.end_within(first, left))
-            if stop > first:
-                batches += segment.read(first, stop)
-                left -= segment.table.position(stop) - segment.table.position(first)
-            if stop < after or left <= 0:
-                break
-        return batches
-
-    def bytes_between(self, start: int, end: int) -> int:
-        """Return the total number of bytes that `read` could return."""
-        return sum(
-            segment.table.position(after) - segment.table.position(first)
-            for segment, first, after in self._batch_spans(start, end)
-        )
-
     def _batch_spans(self, start: int, stop: int) -> Iterator[tuple[LogSegment, int, int]]:
         """Yield the segments between two offsets, each with the first and end batch numbers."""
         for segment in self.segments[self._segment_index(start) :]:
@@ -152,49 +250,10 @@ class SegmentedStorage(LogStorage):
             if first < end:
                 yield segment, first, end
 
-    def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
-        """Yield the batch that contains `offset` and all later batches."""
-        for segment, first, end in self._batch_spans(offset, END):
-            for number in range(first, end):
-                yield _stored(segment, number)
-
-    def first_at(self, timestamp: int) -> StoredBatch | None:
-        """Return the first batch with a record timestamp of at least `timestamp`, or None."""
-        for segment in self.segments:
-            if len(segment.table) and segment.table.max_timestamp >= timestamp:
-                return _stored(segment, segment.table.first_at(timestamp))
-        return None
-
-    def first_at_max_timestamp(self) -> StoredBatch | None:
-        """Return the first batch with the largest timestamp in the log, or None."""
-        filled = [segment for segment in self.segments if len(segment.table)]
-        if not filled:
-            return None
-        segment = max(filled, key=lambda segment: segment.table.max_timestamp)
-        return _stored(segment, segment.table.first_at_max_timestamp())
-
-    def delete_before(self, offset: int) -> None:
-        """Delete segments that are completely before an offset, but never the active segment."""
-        while len(self.segments) > 1 and self.segments[1].base_offset <= offset:
-            self._delete_segment(0)
-
     def _delete_segment(self, number: int) -> None:
         """Delete a segment. If this fails, the segment remains in the list and is deleted later."""
         self.segments[number].delete()
         del self.segments[number]
-
-    def restart_at(self, offset: int) -> None:
-        """Drop all segments, and continue in a new one at an offset after the end."""
-        self._roll_segment(offset)
-        self.delete_before(offset)
-
-    def truncate(self, offset: int) -> None:
-        """Drop the batch that contains `offset` and all later batches."""
-        self._lower_recovery_point(offset)
-        while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
-            self._delete_segment(-1)
-        active = self.segments[-1]
-        active.truncate(active.table.index_at(offset))
 
     def _lower_recovery_point(self, offset: int) -> None:
         """Before a truncation, store that records written after it are not flushed.
@@ -211,34 +270,6 @@ class SegmentedStorage(LogStorage):
         if base < self.recovery_point:
             self._set_recovery_point(base)
             self.sync_journal()
-
-    def expire(self, now_ms: int, high_watermark: int = END) -> None:
-        """Delete segments that exceed the retention (Kafka's UnifiedLog.deleteOldSegments)."""
-        if not self.config.deletes:
-            return
-        surplus = self.size - self.config.retention_bytes
-        while self._is_expired(now_ms) or self._is_surplus(surplus):
-            end = self.segments[1].base_offset if len(self.segments) > 1 else self.end_offset
-            if end > high_watermark:
-                break
-            surplus -= self.segments[0].table.size
-            if len(self.segments) == 1:
-                self._roll_segment(self.end_offset)
-            self._delete_segment(0)
-
-    def drop_surplus(self, high_watermark: int) -> None:
-        """See `LogStorage`. Nothing is dropped unless the last batch is the first in its segment.
-
-        The active segment is never deleted.
-        """
-        if not (self.bounded and self.config.deletes and len(self.segments[-1].table) == 1):
-            return
-        surplus = self.size - self.config.retention_bytes
-        while len(self.segments) > 1 and self._is_surplus(surplus):
-            if self.segments[1].base_offset > high_watermark:
-                break
-            surplus -= self.segments[0].table.size
-            self._delete_segment(0)
 
     def _is_expired(self, now_ms: int) -> bool:
         """Return True if the oldest segment exceeds retention.ms, as in Kafka.
@@ -257,20 +288,6 @@ class SegmentedStorage(LogStorage):
         limited = self.config.retention_bytes != UNLIMITED
         return limited and len(table) > 0 and surplus >= table.size
 
-    def flush(self) -> None:
-        """Flush the journal and all segments."""
-        self._check_flushed()
-        self.sync_journal()
-        try:
-            for segment in self.segments:
-                segment.flush()
-        except OSError as error:
-            self._flush_error = error
-            raise
-        self._unflushed = 0
-        with suppress(OSError):  # The next start then verifies more than necessary.
-            self._set_recovery_point(self.segments[-1].base_offset)
-
     def _check_flushed(self) -> None:
         if self._flush_error is not None:
             problem = "the log is read-only until a restart, because a flush failed"
@@ -280,23 +297,6 @@ class SegmentedStorage(LogStorage):
         if offset != self.recovery_point:
             self.store_recovery_point(offset)
             self.recovery_point = offset
-
-    def flush_if_due(self, now_ms: int) -> None:
-        """Flush if flush.ms has passed since the last flush."""
-        if abs(now_ms - self._flushed_at) < self.config.flush_ms:
-            return
-        self._flushed_at = now_ms
-        if self._unflushed and self._flush_error is None:
-            self.flush()
-
-    def close(self) -> None:
-        """Flush and close all segments."""
-        with ExitStack() as stack:  # closes all segments, even if some of them fail
-            for segment in self.segments:
-                stack.callback(segment.close)
-            self.flush()
-            with suppress(OSError):
-                self._set_recovery_point(self.end_offset)
 
 
 def _stored(segment: LogSegment, number: int) -> StoredBatch:
