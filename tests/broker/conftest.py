@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.broker.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 from tools.support.kafka_cluster import AnyKafka
 from tools.support.raw_client import RawClient, create
 

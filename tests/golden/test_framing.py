@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from spark_kafka_sink.kafka.protocol.message_format import encode
 from spark_kafka_sink.kafka.protocol.messages import request_header, response_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tests.unit.kafka.protocol.entities import MESSAGES, entities
+from tests.support.entities import MESSAGES, entities
 from tools.support.java import Jvm
 
 ONE = settings(

@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.protocol.message_format import decode, encode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.golden.json_view import assert_same
 from tests.golden.jvm_messages import parse, versions
-from tests.unit.kafka.protocol.entities import MESSAGES, entities
+from tests.support.entities import MESSAGES, entities
 from tools.support.java import Jvm
 
 QUICK = settings(

@@ -15,7 +15,7 @@ from spark_kafka_sink.config.security.security_config import (
     UnsecuredTokenLogin,
 )
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
-from tests.unit.kafka.security.sasl.logins import password_login
+from tests.support.logins import password_login
 from tools.support.java import Jvm
 
 NAMES = ["alice", "a=b,c", "=2C", "with space", "x" * 200]

@@ -19,8 +19,8 @@ from spark_kafka_sink.producer.session_pool import (
 from spark_kafka_sink.report.advice.advice import Advice, Direction
 from spark_kafka_sink.report.advice.advice_rules import advise
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.slow_link import slow_link
+from tests.support.producer_writes import config, numbered, rows
 
 DELAY_S = 0.02
 

@@ -8,7 +8,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import numbered, produce, rows, session
+from tests.support.producer_writes import numbered, produce, rows, session
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import AnyKafka, KafkaCluster
 from tools.support.readers import by_confluent, count, ranges

@@ -10,7 +10,7 @@ from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import numbered
+from tests.support.producer_writes import numbered
 
 TOPIC = "events"
 

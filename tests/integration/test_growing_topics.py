@@ -5,7 +5,7 @@ import time
 from confluent_kafka.admin import NewPartitions
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.integration.support.producer_writes import rows, session
+from tests.support.producer_writes import rows, session
 from tools.support.admin import Admin
 
 DEADLINE_S = 60.0

@@ -15,8 +15,8 @@ import pytest
 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.integration.security.scripted_broker import scripted_broker
-from tests.integration.support.servers import listening
 from tests.support.python import run_python
+from tests.support.servers import listening
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 100

@@ -13,8 +13,8 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support import servers
-from tests.integration.support.producer_writes import produce, rows, session
+from tests.support import servers
+from tests.support.producer_writes import produce, rows, session
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 

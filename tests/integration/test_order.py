@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
-from tests.integration.support.producer_writes import produce, rows
+from tests.support.producer_writes import produce, rows
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import AnyKafka
 from tools.support.readers import by_confluent

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.integration.support.producer_writes import produce, rows
+from tests.support.producer_writes import produce, rows
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 

@@ -12,8 +12,8 @@ from spark_kafka_sink import ConfigError, DeliveryReport, UnknownTopicError, rea
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.session import ProducerSession
-from tests.integration.support.producer_writes import produce, rows
 from tests.integration.support.transactions import end, transaction
+from tests.support.producer_writes import produce, rows
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import AnyKafka

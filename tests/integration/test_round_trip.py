@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.producer.rows import Rows
-from tests.integration.support.producer_writes import produce, rows
+from tests.support.producer_writes import produce, rows
 from tests.support.readers import by_kafka_python, by_kcat, dump, dumped_batches, dumped_records
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import AnyKafka, KafkaCluster

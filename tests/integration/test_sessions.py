@@ -14,8 +14,8 @@ from spark_kafka_sink.producer.session_pool import (
     give_back_session,
 )
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import config, numbered, rows, write_task
 from tests.support import readers
+from tests.support.producer_writes import config, numbered, rows, write_task
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent

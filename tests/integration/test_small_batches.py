@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.producer.rows import Rows
-from tests.integration.support.producer_writes import rows, write_task
+from tests.support.producer_writes import rows, write_task
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 

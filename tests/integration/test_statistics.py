@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import numbered, produce, session
+from tests.support.producer_writes import numbered, produce, session
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import AnyKafka
 

@@ -11,7 +11,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.security.settings import TlsFiles
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.producer.session import ProducerSession
-from tests.integration.support.producer_writes import rows, session
+from tests.support.producer_writes import rows, session
 from tests.support.waiting import wait_until
 from tools.support.certificates import CertificateAuthority
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
-from tests.property.reference import Header, Message
+from tests.support.reference import Header, Message
 
 JUNK = b"hidden bytes that must never reach the wire"
 JUNK_HEADERS = [{"key": b"hidden", "value": JUNK}, {"key": b"", "value": None}]

@@ -18,9 +18,9 @@ from spark_kafka_sink.kafka.records.record_encoder import (
 )
 from spark_kafka_sink.kafka.records.row_writer import RowWriter
 from spark_kafka_sink.kafka.records.varint import varint, varint_size
-from tests.property import reference
-from tests.property.reference import Message
 from tests.property.strategies import Shape, columns, header_lists, messages, shapes
+from tests.support import reference
+from tests.support.reference import Message
 
 PLAIN = Shape(0, 0, hide_under_nulls=False, key_column=True, null_lists=False)
 INT64 = st.integers(-(2**63), 2**63 - 1)

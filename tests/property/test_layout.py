@@ -12,11 +12,11 @@ from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.rows import Rows
-from tests.property import reference
-from tests.property.reference import Message, Producer
 from tests.property.strategies import Shape, columns, messages, shapes
+from tests.support import reference
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config, offline, take_batches, wire
+from tests.support.reference import Message, Producer
 
 PARTITIONS = 5
 TOPIC = "t"

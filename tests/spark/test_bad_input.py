@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.integration.support.servers import closed_port
 from tests.spark.support.console import Console
 from tests.spark.support.sink import BOTH_WAYS, SHORT, Sink
+from tests.support.servers import closed_port
 from tests.support.waiting import wait_until
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import count

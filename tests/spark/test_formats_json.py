@@ -21,10 +21,10 @@ from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from tests.spark.support.append import append
-from tests.unit.formats.generated import PLAIN_TYPES, Generated, rows, types
-from tests.unit.formats.json.json_reference import ZONE
+from tests.support.generated import PLAIN_TYPES, Generated, rows, types
 
-_SETTINGS = {"spark.sql.session.timeZone": ZONE, "spark.sql.timestampType": "TIMESTAMP_NTZ"}
+_ZONE = "Europe/Berlin"
+_SETTINGS = {"spark.sql.session.timeZone": _ZONE, "spark.sql.timestampType": "TIMESTAMP_NTZ"}
 """The second setting maps Arrow timestamps without time zone to TIMESTAMP_NTZ."""
 _NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
@@ -63,7 +63,7 @@ def in_berlin(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def _encoded(array: pa.StructArray) -> list[str | None]:
-    spec = EncoderSpec(format=Format.JSON, zone=ZONE)
+    spec = EncoderSpec(format=Format.JSON, zone=_ZONE)
     encoded = compile_encoder(spec, array.type).encode(array, EncodingErrors(len(array)))
     return [None if text is None else text.decode() for text in encoded.to_pylist()]
 

@@ -6,8 +6,8 @@ from typing import cast
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.broker.support.redis_server import RedisServer
 from tests.spark.support.sink import Sink
+from tests.support.redis_server import RedisServer
 
 ROWS = 5_000
 

@@ -205,7 +205,7 @@ def main() -> None:
         violations += private_constants(paths, others)
         violations += _violations_in(others, (partial(vague_names, vague=VAGUE), late_constants))
         violations += misnamed_tests(_ROOT / "tests" / "unit", _ROOT / "spark_kafka_sink")
-        violations += [line for path in tests for line in imported_tests(path)]
+        violations += [line for path in tests for line in imported_tests(path, _ROOT / "tests")]
     sys.stdout.write("".join(f"{line}\n" for line in violations))
     sys.exit(1 if violations else 0)
 

@@ -1,4 +1,6 @@
-"""Check that tests/unit mirrors the package, and that no module imports a test file.
+"""Check that tests/unit mirrors the package, and what tests import from other tests.
+
+A module imports no test file; a folder of `tests` imports only itself and `tests.support`.
 
 A test file is `tests/unit/<package>/test_<module>[_<aspect>].py`, where the module or subpackage is
 in that package; tests of several modules have the name of the package in place of a module.
@@ -12,7 +14,7 @@ from pathlib import Path
 _EXEMPT = {"docs"}
 """Folders of tests/unit that mirror other folders than the package's."""
 
-_TEST_MODULE = re.compile(r"tests\.(\w+\.)*test_\w+$")
+_TEST_MODULE = re.compile(r"tests\.(\w+\.)*test_\w+")
 
 
 def misnamed_tests(tests: Path, package: Path) -> Iterator[str]:
@@ -30,8 +32,22 @@ def _names_a_module(test: Path, package: Path) -> bool:
     return is_package and any(f"{aspect}_".startswith(f"{module}_") for module in modules)
 
 
-def imported_tests(path: Path) -> Iterator[str]:
-    """Yield a line for each import from a test file; helpers belong in a module of their own."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and _TEST_MODULE.match(node.module or ""):
-            yield f"{path}:{node.lineno}: {node.module} is a test file"
+def imported_tests(path: Path, tests: Path) -> Iterator[str]:
+    """Yield a line for each import from a test file, or from another folder than `tests/support`.
+
+    The path is below `tests`, whose own modules (`conftest.py`) import only `tests.support`.
+    """
+    allowed = {"support", path.relative_to(tests).parts[0]}
+    for line, module in _imports(ast.parse(path.read_text(encoding="utf-8"))):
+        if _TEST_MODULE.match(module):
+            yield f"{path}:{line}: {module} is a test file"
+        elif module.startswith("tests.") and module.split(".")[1] not in allowed:
+            yield f"{path}:{line}: {module} is not in tests/support"
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom | ast.Import):
+            prefix = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                yield node.lineno, prefix + alias.name

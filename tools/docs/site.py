@@ -11,7 +11,7 @@ from tools.docs.pages import ROOT, pages
 
 TARGET = ROOT / "build" / "site-pages"
 FOLDERS = ("docs", "conf", "notebooks", "examples")
-FILES = ("CHANGELOG.md", "LICENSE", "tests/broker/transactions/transactions.txt")
+FILES = ("CHANGELOG.md", "LICENSE", "tests/support/transactions/transactions.txt")
 _INTRODUCTION = """# Python API
 
 Import these names from `spark_kafka_sink`. The options of `format("kafkaprod")` are on

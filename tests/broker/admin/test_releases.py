@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.protocol.versions import (
     VersionRange,
     negotiate,
 )
-from tests.integration.support.producer_writes import produce, rows
+from tests.support.producer_writes import produce, rows
 from tools.compat.clients.checks import ClientRow, Task
 from tools.compat.clients.python_clients import AIOKAFKA, CONFLUENT, KAFKA_PYTHON
 from tools.support.jars import OLD_KAFKA

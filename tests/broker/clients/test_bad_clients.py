@@ -22,8 +22,8 @@ from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME
 from spark_kafka_sink.kafka.protocol.messages import build, request_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 from tests.broker.support.inspection import next_line
+from tests.support.entities import entities
 from tests.support.waiting import wait_until, wait_until_equal
-from tests.unit.kafka.protocol.entities import entities
 from tools.support.raw_client import RawClient, batch, fetch_values, produce, produce_values
 
 FUZZ = settings(

@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.broker.support.inspection import log_in
-from tests.integration.support.producer_writes import numbered, session
+from tests.support.producer_writes import numbered, session
 from tests.support.waiting import wait_until
 
 PARTITIONS = 4

@@ -14,7 +14,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tests.broker.support.redis_proxy import RedisProxy
-from tests.broker.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 from tests.support.waiting import retry
 from tools.support.raw_client import RawClient, batch, produce, produce_values
 

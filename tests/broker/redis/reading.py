@@ -7,7 +7,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import Record, decode_batch
-from tests.broker.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 from tools.support.raw_client import RawClient
 
 

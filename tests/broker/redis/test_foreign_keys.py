@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tests.broker.redis.killed_broker import kill_at, until_killed
 from tests.broker.redis.reading import entries
 from tests.broker.support.inspection import create_code, topic_in
-from tests.broker.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 from tools.support.raw_client import RawClient, batch, produce
 
 

@@ -11,7 +11,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.messages import read_correlation_id
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.redis.reading import values
-from tests.broker.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 from tools.support.raw_client import RawClient, batch, produce, produce_values
 
 BLOCKED_MS = 40_000

@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 
 from spark_kafka_sink import EmbeddedBroker
 from tests.broker.redis.reading import entries
-from tests.broker.support.redis_server import RedisServer
-from tests.integration.support.producer_writes import produce, rows
+from tests.support.producer_writes import produce, rows
 from tests.support.readers import by_kafka_python, by_kcat
+from tests.support.redis_server import RedisServer
 from tools.support.readers import ForeignRecord, by_confluent
 
 HEADERS = (("a", b"1"), ("a", b""), ("b", None), ("a", b"2"))

@@ -18,7 +18,7 @@ from tests.broker.redis.killed_broker import kill_at, until_killed
 from tests.broker.redis.reading import list_offset, values
 from tests.broker.support.inspection import log_in
 from tests.broker.support.redis_proxy import Loss
-from tests.broker.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 from tools.support.raw_client import RawClient, batch, new_producer_id, produce
 
 

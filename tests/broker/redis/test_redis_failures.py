@@ -24,7 +24,7 @@ from tests.broker.redis.failing_redis import (
 from tests.broker.redis.reading import batches_of, fetch, values
 from tests.broker.support.inspection import log_in, next_line
 from tests.broker.support.redis_proxy import Loss
-from tests.broker.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 from tools.support.raw_client import (
     TIMEOUT,
     RawClient,

@@ -19,7 +19,7 @@ from tests.broker.redis.failing_redis import (
 )
 from tests.broker.redis.reading import fetch, values
 from tests.broker.support.inspection import log_in
-from tests.broker.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 from tests.support.waiting import wait_until_equal
 from tools.support.raw_client import (
     TIMEOUT,

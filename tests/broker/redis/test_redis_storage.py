@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.redis.reading import batches_of, entries, fetch, list_offset
 from tests.broker.support.inspection import log_in, topic_in
-from tests.broker.support.redis_server import RedisServer
+from tests.support.redis_server import RedisServer
 from tools.support.raw_client import RawClient, batch, new_producer_id, produce
 
 T = TypeVar("T")

@@ -14,9 +14,9 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tests.broker.support.inspection import log_in, topic_in
-from tests.broker.support.redis_server import RedisServer
 from tests.broker.transactions.confluent import SECONDS, transactional, values
-from tests.broker.transactions.player import Player, play
+from tests.support.redis_server import RedisServer
+from tests.support.transactions.player import Player, play
 from tools.compat.scenarios.comparison import batches
 from tools.support.raw_client import RawClient, batch, produce
 from tools.support.waiting import poll

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from tests.broker.support.command_line import run
-from tests.integration.support.producer_writes import numbered, produce
+from tests.support.producer_writes import numbered, produce
 
 KAFKAPROD = [sys.executable, "-m", "spark_kafka_sink", "broker", "--port", "0"]
 PASSWORD = "only-in-the-environment"

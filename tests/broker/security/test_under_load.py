@@ -13,7 +13,7 @@ from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.broker.security.clients import Login, confluent_options
-from tests.integration.support.producer_writes import numbered, session
+from tests.support.producer_writes import numbered, session
 
 PARTITIONS, ROWS = 4, 40
 SESSION_MS = 1200

@@ -14,7 +14,7 @@ from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.storage.data_dir import JOURNAL
 from spark_kafka_sink.broker.storage.journal import TRANSACTION
 from tests.broker.support.inspection import topic_in
-from tests.broker.transactions.player import Player, play
+from tests.support.transactions.player import Player, play
 from tests.support.waiting import wait_until_equal
 from tools.support.raw_client import RawClient, batch, fetch, offsets, produce
 

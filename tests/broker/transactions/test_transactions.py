@@ -9,7 +9,7 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from tests.broker.transactions.player import SCENARIOS, Player
+from tests.support.transactions.player import SCENARIOS, Player
 from tools.support.kafka_cluster import AnyKafka
 from tools.support.raw_client import RawClient, create
 

@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.logs.appender import TransactionalAppender
 from spark_kafka_sink.kafka.logs.log_reader import LogRead, LogReader
 from tests.integration.admin.conftest import connected
-from tests.unit.exactly_once.decisions import decided
+from tests.support.decisions import decided
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 from tools.support.transactions import open_transaction

@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_kafka_sink.cli.main import app
-from tests.integration.support.servers import closed_port
+from tests.support.servers import closed_port
 
 TRANSACTIONS = ["list", "describe", "commit", "abort"]
 

@@ -13,13 +13,13 @@ from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.doctor import Doctor, ProduceAction
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
-from tests.integration.support.servers import (
+from tests.support.schema_registry import running
+from tests.support.servers import (
     close_on_request,
     closed_port,
     listening,
     never_respond,
 )
-from tests.support.schema_registry import running
 
 TOPICS = {"events": 2, "small": 1, "lonely": 1, "secret": 1, "readonly": 1}
 DENIALS = ("alice:Describe:topic=secret", "alice:Write:topic=readonly", "alice:Create:topic=new")

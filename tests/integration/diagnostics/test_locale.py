@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.integration.support.producer_writes import produce, rows
+from tests.support.producer_writes import produce, rows
 from tests.support.python import run_python
 
 if TYPE_CHECKING:

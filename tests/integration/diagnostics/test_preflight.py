@@ -13,7 +13,7 @@ from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
 from spark_kafka_sink.diagnostics.preflight import examine
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
-from tests.integration.support.servers import closed_port, listening, never_respond
+from tests.support.servers import closed_port, listening, never_respond
 
 
 def findings_of(servers: str, *, has_key: bool = True, **options: str) -> list[Finding]:

@@ -27,7 +27,7 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.integration.exactly_once.simulated_writes import ROWS, Writes, first_of, ranges_of
 from tests.integration.exactly_once.stepped_client import stepped_client
-from tests.integration.support.producer_writes import rows
+from tests.support.producer_writes import rows
 
 TASKS = 3
 TIMEOUT_MS = 60_000

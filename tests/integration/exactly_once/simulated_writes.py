@@ -31,7 +31,7 @@ from spark_kafka_sink.producer.session_pool import borrow_session, give_back_ses
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import numbered
+from tests.support.producer_writes import numbered
 from tools.support.admin import Admin
 from tools.support.readers import numbers_in
 

@@ -26,7 +26,7 @@ from tests.integration.exactly_once.simulated_writes import (
 )
 from tests.integration.exactly_once.stepped_client import CrashError
 from tests.integration.exactly_once.stepped_client import crash as crash_driver
-from tests.integration.support.producer_writes import numbered
+from tests.support.producer_writes import numbered
 from tools.support.admin import Admin
 
 if TYPE_CHECKING:

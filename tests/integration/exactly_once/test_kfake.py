@@ -29,7 +29,7 @@ from tests.integration.exactly_once.simulated_writes import (
 )
 from tests.integration.exactly_once.stepped_client import DECIDED, STEPS, CrashError
 from tests.integration.exactly_once.stepped_client import crash as crash_driver
-from tests.integration.support.producer_writes import numbered, produce
+from tests.support.producer_writes import numbered, produce
 from tools.support.admin import Admin
 from tools.support.kfake_cluster import VERSIONS, kfake_cluster
 from tools.support.readers import by_confluent

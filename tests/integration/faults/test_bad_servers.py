@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, ExitStack
 import pytest
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError
-from tests.integration.support import servers
-from tests.integration.support.producer_writes import produce, rows, session
+from tests.support import servers
+from tests.support.producer_writes import produce, rows, session
 from tools.support.kafka_cluster import KafkaCluster
 
 BLOCK_MS = 1500

@@ -12,7 +12,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import numbered, session
+from tests.support.producer_writes import numbered, session
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 

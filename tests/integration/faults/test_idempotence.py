@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as ForeignPartition
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from tests.integration.admin.conftest import connected
-from tests.integration.support.producer_writes import rows, write_task
+from tests.support.producer_writes import rows, write_task
 from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent
 from tools.torture.cluster import ProxiedKafka

@@ -8,7 +8,7 @@ from confluent_kafka import TopicPartition
 from spark_kafka_sink.common.errors import DeliveryError, UnknownTopicError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import numbered, produce, rows, session
+from tests.support.producer_writes import numbered, produce, rows, session
 from tests.support.readers import await_count, by_kafka_python
 from tests.support.waiting import wait_until
 from tools.support.kafka_cluster import ZooKeeperCluster

@@ -9,7 +9,7 @@ from tools.support.kafka_cluster import KafkaCluster
 ROOT = Path(__file__).resolve().parents[3]
 WRITER = """
 import sys
-from tests.integration.support.producer_writes import rows, session
+from tests.support.producer_writes import rows, session
 
 with session(sys.argv[1], linger_ms=0) as producer:
     for line in sys.stdin:

@@ -15,7 +15,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import config, rows, session
+from tests.support.producer_writes import config, rows, session
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster

@@ -12,7 +12,7 @@ import pytest
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.advice.advice_rules import advise
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import rows, session
+from tests.support.producer_writes import rows, session
 from tools.support.java import run_tool
 from tools.support.kafka_cluster import KafkaCluster
 

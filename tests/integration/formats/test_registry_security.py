@@ -13,9 +13,9 @@ from pyspark.sql.types import LongType, StructField, StructType
 from spark_kafka_sink import EmbeddedBroker, KafkaProdError
 from spark_kafka_sink.broker.security.oauthbearer import BearerToken
 from tests.integration.support.columnar import write_rows
-from tests.integration.support.servers import closed_port
 from tests.support.schema_registry import running
 from tests.support.security.issuer import Issuer
+from tests.support.servers import closed_port
 from tools.support.certificates import EXPIRED, CertificateAuthority
 
 SECRETS = ("secret-of-client", "password-of-key", "password-of-store")

@@ -1,14 +1,12 @@
-"""Write numbers continuously while a test changes the cluster, and read them back."""
+"""Write numbers continuously while a test changes the cluster."""
 
 import time
 from collections.abc import Callable
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import numbered, session
+from tests.support.producer_writes import numbered, session
 from tests.support.security.client_configs import ClientConfig, Secured
-from tools.support.kafka_cluster import Cluster
-from tools.support.readers import numbers_in
 
 CHUNK = 500
 
@@ -42,8 +40,3 @@ def for_seconds(seconds: float) -> Callable[[], bool]:
     """Return a function that returns True after `seconds`."""
     end = time.monotonic() + seconds
     return lambda: time.monotonic() > end
-
-
-def numbers(kafka: Cluster, topic: str) -> list[int]:
-    """Return the numbers in a topic, sorted, read by confluent-kafka over PLAINTEXT."""
-    return numbers_in(kafka.bootstrap_servers, topic)

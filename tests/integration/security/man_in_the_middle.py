@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.protocol.messages import (
 )
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 from tests.integration.security.scripted_broker import frames
-from tests.integration.support.servers import listening
+from tests.support.servers import listening
 
 Responses = Callable[[ApiKey, Any], Any]
 """Replaces a response of the broker."""

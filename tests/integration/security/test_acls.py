@@ -19,8 +19,8 @@ from spark_kafka_sink.diagnostics.broker_checks import check_transactional_ids
 from spark_kafka_sink.diagnostics.finding import Severity
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from tests.integration.support.producer_writes import numbered, produce
 from tests.integration.support.transactions import settings, transaction
+from tests.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.secured_kafka import SecuredKafka

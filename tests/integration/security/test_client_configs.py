@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.integration.security.continuous_writer import numbers
-from tests.integration.support.producer_writes import numbered, produce
+from tests.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import CLIENT_CONFIGS, ClientConfig
 from tests.support.security.secured_kafka import SecuredKafka
+from tools.support.readers import numbers_in
 
 ROWS = 2_000
 
@@ -17,4 +17,4 @@ def test_producer_writes_with_every_configuration(
     chunk = numbered(topic, 0, ROWS, 3)
     report = produce(kafka.servers(client.listener), chunk, **client.java_options(kafka))
     assert report.persisted == ROWS
-    assert numbers(kafka, topic) == list(range(ROWS))
+    assert numbers_in(kafka.bootstrap_servers, topic) == list(range(ROWS))

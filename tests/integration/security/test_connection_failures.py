@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.integration.support.producer_writes import numbered, produce
+from tests.support.producer_writes import numbered, produce
 from tests.support.security.failure_cases import FAILURE_CASES, FailureCase
 from tests.support.security.secured_kafka import SecuredKafka
 from tools.support.readers import count

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from tests.integration.support.producer_writes import numbered, produce
+from tests.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import TRUST, ClientConfig, jaas, password_options
 from tests.support.security.listeners import Listener
 from tests.support.security.secured_kafka import SecuredKafka

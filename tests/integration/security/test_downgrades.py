@@ -18,7 +18,7 @@ from tests.integration.security.man_in_the_middle import (
     intercept_bytes,
     remove_apis,
 )
-from tests.integration.support.producer_writes import numbered, produce
+from tests.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import ALICE_LOGINS, TRUST, ClientConfig
 from tests.support.security.listeners import Listener
 from tests.support.security.secured_kafka import SecuredKafka

@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import KafkaProdError, TlsError
-from tests.integration.support.producer_writes import numbered, produce
+from tests.support.producer_writes import numbered, produce
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 ROWS = 3_000

@@ -13,8 +13,8 @@ import pytest
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.integration.security.scripted_broker import scripted_broker
-from tests.integration.support.producer_writes import produce, rows
-from tests.integration.support.servers import listening
+from tests.support.producer_writes import produce, rows
+from tests.support.servers import listening
 
 FAILURE_LIMIT_S = 30
 LOGIN = {

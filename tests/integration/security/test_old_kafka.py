@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, AuthorizationError
-from tests.integration.security.continuous_writer import numbers
-from tests.integration.support.producer_writes import numbered, produce
+from tests.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import (
     CLIENT_CONFIGS,
     TRUST,
@@ -16,6 +15,7 @@ from tests.support.security.client_configs import (
 from tests.support.security.listeners import Listener
 from tests.support.security.secured_old_kafka import LISTENERS, SecuredOldKafka
 from tests.support.security.users import User
+from tools.support.readers import numbers_in
 
 _NOT_CONFIGURED = ("OAUTHBEARER", "GSSAPI")
 """Mechanisms that are not configured on this broker."""
@@ -43,7 +43,7 @@ def test_producer_writes_with_each_mechanism(
 ) -> None:
     chunk = numbered(topic, 0, 300, 3)
     produce(kafka.servers(client.listener), chunk, **client.java_options(kafka))
-    assert numbers(kafka, topic) == list(range(300))
+    assert numbers_in(kafka.bootstrap_servers, topic) == list(range(300))
 
 
 def _client(user: User, secret: str | None = None) -> ClientConfig:
@@ -66,4 +66,4 @@ def test_user_without_acls(kafka: SecuredOldKafka, topic: str) -> None:
             kafka.servers(client.listener), numbered(topic, 0, 1, 1), **client.java_options(kafka)
         )
     assert caught.value.kafka_error == "CLUSTER_AUTHORIZATION_FAILED"
-    assert not numbers(kafka, topic)
+    assert not numbers_in(kafka.bootstrap_servers, topic)

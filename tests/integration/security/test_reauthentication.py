@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from spark_kafka_sink import DeliveryReport
 from tests.integration.security.continuous_writer import (
     for_seconds,
-    numbers,
     report_until,
     write_until,
 )
@@ -20,6 +19,7 @@ from tests.support.security.client_configs import (
 from tests.support.security.listeners import REAUTH_MS, Listener
 from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User
+from tools.support.readers import numbers_in
 
 SESSIONS = 2.5
 """Duration of a write in authenticated sessions of the broker."""
@@ -49,7 +49,7 @@ def _write_concurrently(
 
 def test_reauthentication_under_load(kafka: SecuredKafka, unique_topic: str) -> None:
     for topic, report in _write_concurrently(kafka, unique_topic, ALICE_LOGINS).items():
-        assert numbers(kafka, topic) == list(range(report.records)), topic
+        assert numbers_in(kafka.bootstrap_servers, topic) == list(range(report.records)), topic
 
 
 def test_reauthentication_with_acks_0(kafka: SecuredKafka, unique_topic: str) -> None:
@@ -58,7 +58,7 @@ def test_reauthentication_with_acks_0(kafka: SecuredKafka, unique_topic: str) ->
         sent = sum(part.sent for part in report.partitions)
         assert (sent, report.persisted, report.errors) == (report.records, 0, ()), topic
         await_count(kafka.bootstrap_servers, topic, sent)
-        assert numbers(kafka, topic) == list(range(sent)), topic
+        assert numbers_in(kafka.bootstrap_servers, topic) == list(range(sent)), topic
 
 
 def test_oauth_token_is_reused(kafka: SecuredKafka, topic: str) -> None:
@@ -68,4 +68,4 @@ def test_oauth_token_is_reused(kafka: SecuredKafka, topic: str) -> None:
     written = [write_until(kafka, client, topic, for_seconds(0.1)) for _ in range(3)]
     assert all(written)
     assert kafka.issuer.token_requests.tokens.count(User.CAROL) == 1
-    assert len(numbers(kafka, topic)) == sum(written)
+    assert len(numbers_in(kafka.bootstrap_servers, topic)) == sum(written)

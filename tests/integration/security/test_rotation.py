@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from spark_kafka_sink.producer.session import ProducerSession
-from tests.integration.security.continuous_writer import for_seconds, numbers, write_until
-from tests.integration.support.producer_writes import numbered, session
+from tests.integration.security.continuous_writer import for_seconds, write_until
+from tests.support.producer_writes import numbered, session
 from tests.support.readers import await_count
 from tests.support.security.client_configs import (
     TRUST,
@@ -30,6 +30,7 @@ from tests.support.security.listeners import REAUTH_MS, Listener, keystore_setti
 from tests.support.security.secured_kafka import SecuredKafka
 from tests.support.security.users import User, password, set_scram_password
 from tests.support.waiting import wait_until
+from tools.support.readers import numbers_in
 
 _WAIT_S = 60
 FAILURE_LIMIT_S = 30
@@ -87,7 +88,7 @@ def test_renewed_server_certificate(renewing: SecuredKafka, topic: str) -> None:
         await_closed(renewing)
         producer.append(numbered(topic, 300, 300, 3))
         producer.flush()
-    assert numbers(renewing, topic) == list(range(600))
+    assert numbers_in(renewing.bootstrap_servers, topic) == list(range(600))
 
 
 def test_untrusted_server_certificate_fails_the_write(renewing: SecuredKafka, topic: str) -> None:
@@ -101,7 +102,7 @@ def test_untrusted_server_certificate_fails_the_write(renewing: SecuredKafka, to
         with pytest.raises(TlsError):
             _append_and_flush(producer, topic)
         assert time.monotonic() - started < FAILURE_LIMIT_S
-    assert numbers(renewing, topic) == list(range(300))
+    assert numbers_in(renewing.bootstrap_servers, topic) == list(range(300))
 
 
 def _append_and_flush(producer: ProducerSession, topic: str) -> None:
@@ -149,7 +150,7 @@ def test_changed_password_is_read_from_file(dave: SecuredKafka, topic: str, tmp_
         secret.write_text("another-secret")
         change_password(dave, "another-secret")
         written = writing.result(_WAIT_S)
-    assert numbers(dave, topic) == list(range(written))
+    assert numbers_in(dave.bootstrap_servers, topic) == list(range(written))
 
 
 def test_outdated_password_fails_reauthentication(dave: SecuredKafka, topic: str) -> None:
@@ -160,7 +161,7 @@ def test_outdated_password_fails_reauthentication(dave: SecuredKafka, topic: str
         change_password(dave, "another-secret")
         with pytest.raises(AuthenticationError):
             writing.result(REAUTH_MS / 1000 + FAILURE_LIMIT_S)
-    written = numbers(dave, topic)
+    written = numbers_in(dave.bootstrap_servers, topic)
     assert len(written) == len(set(written))
     assert written
 
@@ -173,6 +174,6 @@ def test_old_password_is_rejected(dave: SecuredKafka, topic: str) -> None:
         {**TRUST, **password_options("SCRAM-SHA-256", User.DAVE, "another-secret")},
     )
     written = write_until(dave, client, topic, for_seconds(0.1))
-    assert numbers(dave, topic) == list(range(written))
+    assert numbers_in(dave.bootstrap_servers, topic) == list(range(written))
     with pytest.raises(AuthenticationError):
         write_until(dave, _client(password(User.DAVE)), topic, for_seconds(_WAIT_S))

@@ -20,7 +20,7 @@ from spark_kafka_sink.report.display.tables import print_advice, print_report
 from spark_kafka_sink.report.export.exporters import export_metrics
 from spark_kafka_sink.report.export.java_metrics import java_metrics
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import rows
+from tests.support.producer_writes import rows
 
 PASSWORD, WRONG = "S3NT-of-alice", "S3NT-wrong"
 

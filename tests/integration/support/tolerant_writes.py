@@ -12,8 +12,8 @@ from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.spark.rows.rows_from_arrow import read_rows
-from tests.integration.support.producer_writes import rows
 from tests.support.column_roles import column_roles
+from tests.support.producer_writes import rows
 from tools.support.readers import ForeignRecord
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

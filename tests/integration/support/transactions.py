@@ -13,7 +13,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
-from tests.integration.support.producer_writes import config
+from tests.support.producer_writes import config
 from tests.support.waiting import retry
 from tools.support.raw_client import RawClient
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from tests.integration.support.producer_writes import numbered
 from tests.integration.support.transactions import end, transaction
+from tests.support.producer_writes import numbered
 from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
-from tests.integration.support.producer_writes import numbered
 from tests.integration.support.transactions import end, find_coordinator, settings, transaction
+from tests.support.producer_writes import numbered
 from tests.support.waiting import wait_until, wait_until_equal
 from tools.support.kafka_cluster import Cluster, KafkaCluster
 from tools.support.readers import by_confluent

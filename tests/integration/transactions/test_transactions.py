@@ -12,8 +12,8 @@ from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.producer.session_pool import give_back_session as give_back
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.integration.support.producer_writes import config, numbered, rows
 from tests.integration.support.transactions import end, settings, transaction
+from tests.support.producer_writes import config, numbered, rows
 from tests.support.readers import by_kafka_python
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.support.producer_writes import rows
 from tests.integration.support.transactions import end, settings, transaction
+from tests.support.producer_writes import rows
 from tests.support.waiting import wait_until
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent

@@ -6,12 +6,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tests.integration.security.continuous_writer import numbers
 from tests.spark.support.append import append
 from tests.spark.support.sink import JVM, OURS
 from tests.spark.support.stream import start_stream
 from tests.support.security.client_configs import CLIENT_CONFIGS, ClientConfig
 from tests.support.security.secured_kafka import SecuredKafka
+from tools.support.readers import numbers_in
 
 ROWS = 300
 WAIT_S = 240
@@ -39,7 +39,7 @@ def test_batch_is_written_with_every_configuration(
     spark: SparkSession, kafka: SecuredKafka, topic: str, form: str, client: ClientConfig
 ) -> None:
     write(spark, form, client.spark_options(kafka), topic)
-    assert numbers(kafka, topic) == list(range(ROWS))
+    assert numbers_in(kafka.bootstrap_servers, topic) == list(range(ROWS))
 
 
 @pytest.fixture
@@ -71,4 +71,6 @@ def test_streams_are_written_with_every_configuration(
     for number, query in queries.items():
         assert query.awaitTermination(WAIT_S), clients[number].name
         assert query.exception() is None, clients[number].name
-        assert numbers(kafka, f"{unique_topic}-{number}") == list(range(ROWS)), clients[number].name
+        assert numbers_in(kafka.bootstrap_servers, f"{unique_topic}-{number}") == list(
+            range(ROWS)
+        ), clients[number].name

@@ -19,7 +19,7 @@ from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision, Planning
 from spark_kafka_sink.exactly_once.task_transaction import TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteDestination
-from tests.unit.exactly_once.decisions import ORDERS, decided, records
+from tests.support.decisions import ORDERS, decided, records
 
 SMALL = 400
 DONE = DecisionRecord(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import TransactionError
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, Fate, from_text, to_text
 from spark_kafka_sink.exactly_once.scope_state import Decided
-from tests.unit.exactly_once.decisions import decided, records, task_transactions
+from tests.support.decisions import decided, records, task_transactions
 
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -7,7 +7,7 @@ from spark_kafka_sink.exactly_once.open_transactions import DecisionStatus, Open
 from spark_kafka_sink.exactly_once.operator_commands import ids_to_abort
 from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
-from tests.unit.exactly_once.decisions import ORDERS
+from tests.support.decisions import ORDERS
 
 OPENED = [
     OpenTransaction(

@@ -13,7 +13,7 @@ from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES, Partitioner
 from spark_kafka_sink.spark.kafka_partitions import key_hashes, repartition_by_kafka_partition
-from tests.integration.support.producer_writes import rows
+from tests.support.producer_writes import rows
 
 KEYS = [b"%d key" % number for number in range(300)] + [b"", None]
 COUNT = 7

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.broker.transactions.player import SCENARIOS, Player
+from tests.support.transactions.player import SCENARIOS, Player
 from tests.unit.broker.handlers.in_process import InProcessClient
 
 

@@ -12,8 +12,8 @@ from spark_kafka_sink.kafka.admin.transaction_description import TransactionDesc
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, encode_control_batch
+from tests.support.decisions import task_transactions
 from tests.support.harness.scripted import blocking_client
-from tests.unit.exactly_once.decisions import task_transactions
 from tests.unit.kafka.admin.partition_leader import PartitionLeader
 from tools.support.transactions import batch
 

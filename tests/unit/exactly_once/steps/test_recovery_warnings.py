@@ -8,8 +8,8 @@ from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords, mes
 from spark_kafka_sink.exactly_once.steps import recovery
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.transactional_id import Scope
+from tests.support.decisions import decided
 from tests.support.harness.scripted import ScriptedCluster, blocking_client
-from tests.unit.exactly_once.decisions import decided
 
 
 def test_warning_has_one_full_stop_after_a_hint(

@@ -7,7 +7,7 @@ from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
 from spark_kafka_sink.exactly_once.scope_state import Done, NoDecision, Planning
 from spark_kafka_sink.exactly_once.steps.rejection_error import rejection_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope, WriteDestination
-from tests.unit.exactly_once.decisions import ORDERS
+from tests.support.decisions import ORDERS
 
 BATCH_WRITE = BatchWrite(query_id="new", batch="3")
 

@@ -11,8 +11,8 @@ from spark_kafka_sink.exactly_once.steps.end_transactions import APPEND_TIMEOUT_
 from spark_kafka_sink.exactly_once.steps.orphans import abort_orphans, abort_own
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tests.support.decisions import ORDERS, decided, task_transactions
 from tests.support.harness.scripted import ScriptedCluster, blocking_client
-from tests.unit.exactly_once.decisions import ORDERS, decided, task_transactions
 
 MAX_BLOCK_S = 0.1
 LIMIT_S = 0.9 * APPEND_TIMEOUT_S

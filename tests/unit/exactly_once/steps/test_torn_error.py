@@ -9,7 +9,7 @@ from spark_kafka_sink.exactly_once.decision_record import Fate
 from spark_kafka_sink.exactly_once.scope_state import Decided
 from spark_kafka_sink.exactly_once.steps.torn_error import torn_error
 from spark_kafka_sink.exactly_once.transactional_id import Scope
-from tests.unit.exactly_once.decisions import ORDERS, task_transactions
+from tests.support.decisions import ORDERS, task_transactions
 
 DECIDED = Decided(query_id="q", batch="17", transactions=task_transactions(2, partitions=2))
 FIRST, SECOND = (transaction.transactional_id for transaction in DECIDED.transactions)

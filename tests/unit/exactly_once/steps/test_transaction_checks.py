@@ -13,7 +13,7 @@ from spark_kafka_sink.exactly_once.steps.transaction_checks import (
 )
 from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
-from tests.unit.exactly_once.decisions import task_transactions
+from tests.support.decisions import task_transactions
 
 TASKS = task_transactions(3)
 STARTED, TIMEOUT = TASKS[0].started_ms, TASKS[0].timeout_ms

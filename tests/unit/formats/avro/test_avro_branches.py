@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_kafka_sink.common.errors import ColumnError
+from tests.support.generated import EPOCH, plain_values
 from tests.unit.formats.avro.fastavro_rows import encode, read, record, try_to_encode
 from tests.unit.formats.avro.union_cases import (
     DOUBLE,
@@ -32,7 +33,6 @@ from tests.unit.formats.avro.union_cases import (
     WIDE,
     logical,
 )
-from tests.unit.formats.generated import EPOCH, plain_values
 
 DATE = {"type": "int", "logicalType": "date"}
 ENUMS = [ENUM, OTHER_ENUM]

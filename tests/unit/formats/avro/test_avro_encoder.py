@@ -21,8 +21,8 @@ from spark_kafka_sink.formats.encoder_spec import (
     compile_encoder,
     derive_schema,
 )
+from tests.support.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.avro.fastavro_rows import encode, read, record, try_to_encode, written
-from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 
 TYPES = types(PLAIN_TYPES + OTHER_TYPES, (pa.string(), pa.large_string()))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.encoder_spec import derive_schema
-from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
+from tests.support.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.json.checked_rows import (
     ARRAY,
     NULLABLE,

@@ -24,7 +24,7 @@ from spark_kafka_sink.formats.encoder_spec import (
     compile_encoder,
     derive_schema,
 )
-from tests.unit.formats.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
+from tests.support.generated import OTHER_TYPES, PLAIN_TYPES, Generated, rows, types
 from tests.unit.formats.json.json_reference import ZONE, expected, read
 
 SPEC = EncoderSpec(format=Format.JSON, zone=ZONE)

@@ -30,7 +30,7 @@ from spark_kafka_sink.formats.encoder_spec import (
     derive_schema,
 )
 from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
-from tests.unit.formats.generated import EPOCH, PLAIN_TYPES, Generated, rows, single_item_types
+from tests.support.generated import EPOCH, PLAIN_TYPES, Generated, rows, single_item_types
 
 Proto = descriptor_pb2.FieldDescriptorProto
 TYPES = single_item_types(

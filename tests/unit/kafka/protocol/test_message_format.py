@@ -21,7 +21,7 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, UnknownErrorCode
 from spark_kafka_sink.kafka.protocol.message_format import decode, encode, milliseconds, timestamp
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
-from tests.unit.kafka.protocol.entities import MESSAGES, entities, entity_of
+from tests.support.entities import MESSAGES, entities, entity_of
 
 TYPES = sorted(
     (t for types in MESSAGES.values() for t in types), key=lambda t: (t.__module__, t.__name__)

@@ -32,7 +32,7 @@ from spark_kafka_sink.kafka.protocol.messages import (
 )
 from spark_kafka_sink.kafka.protocol.send_buffers import MIN_BUFFER_SIZE, RecordBuffers
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tests.unit.kafka.protocol.entities import MESSAGES, entity_of
+from tests.support.entities import MESSAGES, entity_of
 
 PACKAGE = Path(spark_kafka_sink.__file__).parent
 ZERO = timedelta(0)

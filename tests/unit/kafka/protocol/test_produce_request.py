@@ -11,7 +11,7 @@ from spark_kafka_sink.kafka.protocol.message_format import decode, encode, milli
 from spark_kafka_sink.kafka.protocol.messages import build
 from spark_kafka_sink.kafka.protocol.produce import try_read_produce_request
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
-from tests.unit.kafka.protocol.entities import entities
+from tests.support.entities import entities
 
 VERSIONS = range(3, 14)
 INT32 = st.integers(-(2**31), 2**31 - 1)

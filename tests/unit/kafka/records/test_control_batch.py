@@ -10,7 +10,7 @@ from spark_kafka_sink.kafka.records.committed_records import CommittedRecords
 from spark_kafka_sink.kafka.records.consumer_record import read_committed
 from spark_kafka_sink.kafka.records.control_batch import read_marker
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from tests.property import reference
+from tests.support import reference
 from tools.support.transactions import batch
 
 CONTROL, TRANSACTIONAL = 0x20, 0x10

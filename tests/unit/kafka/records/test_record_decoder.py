@@ -22,8 +22,8 @@ from spark_kafka_sink.kafka.records.record_decoder import (
     read_fields,
 )
 from spark_kafka_sink.kafka.records.varint import varint
-from tests.property import reference
-from tests.property.reference import Message, Producer
+from tests.support import reference
+from tests.support.reference import Message, Producer
 from tools.compat.scenarios.produce import BODIES, HEADER, Raw
 
 FLAWS = (

@@ -16,8 +16,8 @@ from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, PartitionerNa
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
-from tests.property.reference import partition_for_key
 from tests.support.harness.offline import topic
+from tests.support.reference import partition_for_key
 from tests.unit.producer.append.partitioning import (
     assign,
     partitioner,

@@ -20,7 +20,7 @@ from spark_kafka_sink.config.security.security_config import (
 )
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
-from tests.unit.kafka.security.sasl.logins import password_login
+from tests.support.logins import password_login
 from tests.unit.kafka.security.tokens.logins import client_login
 
 LOGINS: list[tuple[Mechanism, Any, str, str]] = [

@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.security.sasl.scram import (
     SaltedPasswords,
     scram_exchange,
 )
-from tests.unit.kafka.security.sasl.logins import password_login
+from tests.support.logins import password_login
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

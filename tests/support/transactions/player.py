@@ -32,7 +32,7 @@ import crc32c
 
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from tests.broker.transactions.views import Step, Views
+from tests.support.transactions.views import Step, Views
 from tests.support.waiting import retry
 from tools.support.raw_client import RawClient, batch
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import socket
 import subprocess
 from pathlib import Path
 from typing import Self
@@ -12,14 +11,9 @@ from typing import Self
 import redis
 
 from tests.support.waiting import wait_until
+from tools.support.kafka_node import free_port
 
 START_S = 20
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 class RedisServer:

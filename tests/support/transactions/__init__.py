@@ -1,0 +1,1 @@
+"""Transaction scenarios that run step by step on any broker."""
