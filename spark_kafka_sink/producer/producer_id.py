@@ -144,7 +144,7 @@ class ProducerIdRequester:
         node = self._client.metadata.any_node(network, now)
         if node is None:
             return
-        version = network.broker(node.node_id).protocol.version(ApiKey.INIT_PRODUCER_ID)
+        version = network.broker(node.node_id).versions.latest_usable(ApiKey.INIT_PRODUCER_ID)
         self.identity.transition_to(ProducerIdState.REQUESTED)
         request = Request.of(ApiKey.INIT_PRODUCER_ID, version, init_producer_id_values(None), self)
         network.send(node.node_id, request, now)

@@ -145,13 +145,13 @@ class ScopeClient:
         for broker in self.client.brokers():
             if not broker.is_ready:
                 continue
-            version = broker.protocol.transaction_version
+            version = broker.versions.transaction_version
             needed = [*_APIS]
             if version.needs_add_partitions:
                 needed.append(ApiKey.ADD_PARTITIONS_TO_TXN)
             for api in needed:
                 try:
-                    broker.protocol.version(api)
+                    broker.versions.latest_usable(api)
                 except UnsupportedApiError as error:
                     raise ConfigError(
                         f"deliveryGuarantee=exactly-once requires {api.name}: {error.message}",

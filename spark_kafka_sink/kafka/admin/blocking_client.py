@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
     from spark_kafka_sink.kafka.client.channel.background import Calls
     from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures
+    from spark_kafka_sink.kafka.client.channel.transport import Connect
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node
-    from spark_kafka_sink.kafka.client.network_client import Connect
     from spark_kafka_sink.kafka.protocol.versions import ApiKey
     from spark_kafka_sink.kafka.security.credentials_fingerprint import CredentialsFingerprint
 
@@ -218,7 +218,7 @@ class BlockingClient:
         """Return the API version for requests to a broker, or None if it is not connected."""
         if not self._network.is_ready(node, self.now()):
             return None
-        return self._network.broker(node.node_id).protocol.version(api, max_version)
+        return self._network.broker(node.node_id).versions.latest_usable(api, max_version)
 
     def await_metadata(self, deadline: float | None) -> None:
         """Wait until the client has received metadata at least once.
@@ -312,13 +312,13 @@ class BlockingClient:
             del self._queues[node]
 
     def _send(self, queued: QueuedRequest, now: float) -> None:
-        connection = self._network.broker(queued.node.node_id).protocol
+        versions = self._network.broker(queued.node.node_id).versions
         try:
-            version = connection.version(queued.api, queued.max_version)
+            version = versions.latest_usable(queued.api, queued.max_version)
         except ProtocolError as error:
             error.broker = str(queued.node)
             raise
-        sent = _Sent(queued, version, connection.transaction_version)
+        sent = _Sent(queued, version, versions.transaction_version)
         request = Request(api=queued.api, version=version, body=queued.body(version), context=sent)
         self._in_flight.add(sent)
         self._network.send(queued.node.node_id, request, now)

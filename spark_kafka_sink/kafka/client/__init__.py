@@ -8,10 +8,12 @@ In reading order:
 - `channel`: sockets, TLS and SASL for one connection, and the diagnosis of connection failures
 - `request`: requests before they are sent, in flight, and completed
 - `closed_connections`: brokers that close the connection on each request of an API
+- `node_api_versions`: the API versions of a broker
 - `connection_protocol`: the protocol state of one connection, without I/O
 - `broker_connection`: one broker's connection, its addresses and connection attempts
 - `broker_meters`: counters and times of each broker
 - `connection_metrics`: counts and logs the events of all connections
+- `connection_opener`: opens connections and logs in
 - `network_client`: all connections of a client, which share one selector
 - `backoff`: exponential backoff with full jitter
 - `outages`: rate-limited log messages about brokers that are unreachable or unresponsive

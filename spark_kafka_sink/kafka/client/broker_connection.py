@@ -12,25 +12,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_kafka_sink.kafka.client.channel.diagnosis import CLOSED, Circumstances
 from spark_kafka_sink.kafka.client.channel.transport import MAX_BUFFERS, ChannelState, Transport
 from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
+from spark_kafka_sink.kafka.client.request import Completion, InFlightRequest, Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from random import Random
 
     from spark_kafka_sink.config.security.security_config import SecurityConfig
-    from spark_kafka_sink.kafka.client.channel.authenticator import SaslLogin
+    from spark_kafka_sink.kafka.client.channel.authenticator import SaslLogin, Step
     from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
     from spark_kafka_sink.kafka.client.channel.transport import Address
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
-    from spark_kafka_sink.kafka.client.request import InFlightRequest, Request
+    from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
+    from spark_kafka_sink.kafka.client.request import Request
 
 
 class Traffic(NamedTuple):
-    """Bytes written and received, and responses received, since the counts were last taken."""
+    """What was written and received since the last call of `BrokerConnection.take_traffic`."""
 
     bytes_out: int
     bytes_in: int
     responses: int
+    requests: list[InFlightRequest]
+    """The requests that have been written completely."""
 
 
 @dataclass(slots=True)
@@ -69,7 +73,7 @@ class BrokerConnection:
     read_at: float | None = None
     """Time of the connection's last read, or None before the first read."""
     registered_events: int = 0
-    """The selector events registered for the transport."""
+    """The selector events registered for the transport; 0 if it is not registered."""
 
     def __post_init__(self) -> None:
         self.protocol = self._new_protocol()
@@ -85,12 +89,29 @@ class BrokerConnection:
         return self.state is ChannelState.READY
 
     @property
+    def state_since(self) -> float:
+        """The time of the latest change of `state`."""
+        return self.protocol.state_since
+
+    @property
+    def in_flight(self) -> Sequence[InFlightRequest]:
+        """The requests that wait for their responses, oldest first."""
+        return self.protocol.in_flight
+
+    @property
+    def unwritten(self) -> Sequence[InFlightRequest]:
+        """The requests that are not known to be completely written, in order."""
+        return self.protocol.unwritten
+
+    @property
+    def incomplete_requests(self) -> int:
+        """The number of requests in flight, including those that expect no response."""
+        return len(self.protocol.in_flight) + len(self.protocol.fire_and_forget)
+
+    @property
     def is_idle(self) -> bool:
         """True if connected, but no requests are in flight. Brokers can close such a connection."""
-        protocol = self.protocol
-        return self.is_ready and not (
-            protocol.in_flight or protocol.send_queue or protocol.fire_and_forget
-        )
+        return self.is_ready and not (self.incomplete_requests or self.is_writing)
 
     @property
     def is_writing(self) -> bool:
@@ -112,10 +133,24 @@ class BrokerConnection:
             return bool(protocol.send_queue)
         return transport.unsent or (bool(protocol.send_queue) and not transport.wants_read)
 
+    @property
+    def versions(self) -> NodeApiVersions:
+        """The broker's API versions."""
+        return self.protocol.versions
+
+    @property
+    def login_due(self) -> float | None:
+        """The time at which the login must be renewed before the next request, or None."""
+        return self.protocol.login_due
+
     def is_login_due(self, now: float) -> bool:
         """Return True if the login must be renewed before the next request (KIP-368)."""
-        due = self.protocol.login_due
+        due = self.login_due
         return due is not None and now >= due
+
+    def oldest_request_sent_at(self) -> float | None:
+        """Return when the oldest request in flight was sent, or None if no request is in flight."""
+        return self.protocol.oldest_request_sent_at()
 
     def circumstances(self, security: SecurityConfig, *, is_accepted: bool) -> Circumstances:
         """Return the progress of the connection, for the diagnosis of a failure."""
@@ -142,17 +177,26 @@ class BrokerConnection:
         self.address = self.addresses.pop(0)
         return self.address
 
-    def start_step(self, now: float, deadline: float) -> None:
+    def start_step(self, state: ChannelState, now: float, deadline: float) -> None:
         """Start a step of a connection attempt, which fails at the deadline."""
+        self.protocol.change_state(state)
         self.last_used, self.connect_by = now, deadline
 
-    def set_step_deadline(self, deadline: float) -> None:
-        """Set the deadline of the step of a login that starts now."""
+    def renew_login(self, deadline: float) -> None:
+        """Log in again by the deadline, when no requests are in flight."""
+        self.protocol.renew_login()
         self.connect_by = deadline
 
-    def open(self, transport: Transport, events: int) -> None:
-        """Connect with a transport, which is registered for these selector events."""
-        self.transport, self.registered_events = transport, events
+    def next_login_step(self, deadline: float) -> Step | None:
+        """Return the login's next step, if any; if a login starts now, it has this deadline."""
+        if self.protocol.maybe_log_in():
+            self.connect_by = deadline
+        return self.protocol.take_step()
+
+    def resume_login(self, message: bytes | None, now: float) -> None:
+        """Continue the login with the result of a step; raise OSError if disconnected."""
+        self.protocol.resume_login(message, now)
+        self.flush()
 
     def end_attempt(self) -> bool:
         """Reset the failures if the broker has just become ready; return False otherwise."""
@@ -175,7 +219,10 @@ class BrokerConnection:
         """Return and reset the counts since the last call, or None if nothing was transferred."""
         if not (self.bytes_out or self.bytes_in):
             return None
-        traffic = Traffic(self.bytes_out, self.bytes_in, self.protocol.take_responses())
+        protocol = self.protocol
+        traffic = Traffic(
+            self.bytes_out, self.bytes_in, protocol.take_responses(), protocol.take_written()
+        )
         if self.bytes_out:
             self.wrote_at = now
         if self.bytes_in:
@@ -244,7 +291,7 @@ class BrokerConnection:
         A broker does not read requests while it throttles the client. Therefore, the timeout starts
         after the throttling ends.
         """
-        oldest = self.protocol.oldest_request_sent_at()
+        oldest = self.oldest_request_sent_at()
         return None if oldest is None else max(oldest, self.throttled_until)
 
     def deadlines(self, request_timeout: float) -> Iterator[float]:
@@ -260,17 +307,37 @@ class BrokerConnection:
         if since := self.response_awaited_since():
             yield since + request_timeout
 
-    def reset(self) -> list[InFlightRequest]:
-        """Reset the connection and return its unanswered requests."""
-        in_flight = [*self.protocol.in_flight, *self.protocol.fire_and_forget]
+    def take_fire_and_forget(self) -> list[Completion]:
+        """Complete and return the requests that expect no response and are completely written."""
+        written = self.protocol.take_fire_and_forget()
+        return [Completion(self.node, sent, latency=0.0) for sent in written]
+
+    def lost_requests(self, reason: str, loss: Loss, now: float) -> list[Completion]:
+        """Return the requests without a response, which are lost because the connection closes."""
+        protocol = self.protocol
+        oldest = protocol.in_flight[0] if protocol.in_flight else None
         # Handshake requests have no context, because no caller waits for them.
-        lost = [flight for flight in in_flight if flight.request.context is not None]
+        return [
+            Completion(
+                self.node,
+                sent,
+                latency=now - sent.sent_at,
+                failure=reason,
+                is_written=protocol.has_written(sent),
+                is_oldest=sent is oldest,
+                loss=loss,
+            )
+            for sent in (*protocol.in_flight, *protocol.fire_and_forget)
+            if sent.request.context is not None
+        ]
+
+    def reset(self) -> None:
+        """Close the transport, and forget the connection's requests."""
         if self.transport is not None:
             self.transport.close()
-        self.transport, self.connect_by = None, 0.0
+        self.transport, self.registered_events, self.connect_by = None, 0, 0.0
         self.wrote_at = self.read_at = None
         self.protocol = self._new_protocol()
-        return lost
 
     def _new_protocol(self) -> ConnectionProtocol:
         return ConnectionProtocol(self.client_id, self.login, self.random, self.clock)

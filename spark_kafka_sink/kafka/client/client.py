@@ -29,7 +29,7 @@ from spark_kafka_sink.kafka.security.credentials_fingerprint import credentials_
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.channel.background import Calls
-    from spark_kafka_sink.kafka.client.network_client import Connect
+    from spark_kafka_sink.kafka.client.channel.transport import Connect
     from spark_kafka_sink.kafka.client.request import Completion
 
 

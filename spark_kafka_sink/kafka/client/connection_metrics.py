@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.kafka.client.request import InFlightRequest
+    from spark_kafka_sink.kafka.client.request import Completion, InFlightRequest
 
 
 class ConnectionMetrics:
@@ -49,10 +49,10 @@ class ConnectionMetrics:
     def on_ready(self, broker: BrokerConnection) -> None:
         """Log that a connection is ready after it was opened or after its login was renewed."""
         if (log_event := self._debug.broker) is not None:
-            apis = len(broker.protocol.versions)
+            apis = len(broker.versions.ranges)
             log_event("ready", broker=broker.node.node_id, node=broker.node, apis=apis)
         if (log_event := self._debug.security) is not None:
-            sasl, due = self._security.sasl, broker.protocol.login_due
+            sasl, due = self._security.sasl, broker.login_due
             log_event(
                 "protect",
                 broker=broker.node.node_id,
@@ -95,7 +95,7 @@ class ConnectionMetrics:
         if traffic is None:
             return
         meter = self.meters.of(broker.node)
-        for sent in broker.protocol.take_written():
+        for sent in traffic.requests:
             sent.written_at = now
             meter.count_written(sent.request.api, now - sent.sent_at)
         meter.tx_bytes += traffic.bytes_out
@@ -110,11 +110,9 @@ class ConnectionMetrics:
 
     def on_timed_out(self, broker: BrokerConnection) -> None:
         """Count all requests in flight as timed out, because the oldest one has timed out."""
-        self.meters.of(broker.node).timeouts += len(broker.protocol.in_flight)
+        self.meters.of(broker.node).timeouts += len(broker.in_flight)
 
-    def on_closed(
-        self, broker: BrokerConnection, reason: str, lost: Sequence[InFlightRequest]
-    ) -> None:
+    def on_closed(self, broker: BrokerConnection, reason: str, lost: Sequence[Completion]) -> None:
         """Count a closed connection or failed attempt; `lost` contains the unanswered requests."""
         meter = self.meters.of(broker.node)
         meter.disconnects += 1

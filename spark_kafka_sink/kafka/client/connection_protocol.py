@@ -15,17 +15,14 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.kafka.client.channel.authenticator import Authenticator, SaslLogin, Step
 from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, ChannelState
+from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
 from spark_kafka_sink.kafka.client.request import InFlightRequest, Request
 from spark_kafka_sink.kafka.protocol import messages
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME, FrameReader
-from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,
-    VersionRange,
-    finalized_levels,
-    negotiate,
     request_type,
     response_type,
 )
@@ -77,9 +74,7 @@ class ConnectionProtocol:
         """Time at which the login must be renewed, in seconds of the caller's clock, or None."""
         self.has_responded = False
         """True after the broker has responded to a request that followed the handshake."""
-        self.versions: dict[int, VersionRange] = {}
-        self.feature_levels: dict[str, int] = {}
-        """The finalized levels of the cluster's features."""
+        self.versions = NodeApiVersions()
         self.send_queue: deque[memoryview] = deque()
         self.in_flight: deque[InFlightRequest] = deque()
         self.fire_and_forget: deque[InFlightRequest] = deque()
@@ -148,19 +143,6 @@ class ConnectionProtocol:
             self.login_due = now + lifetime * (lowest + (highest - lowest) * jitter)
         self._authenticator = None
         self._become_ready()
-
-    def version(self, api: ApiKey, max_version: int | None = None) -> int:
-        """Return the version to use for an API.
-
-        Raises:
-            ProtocolError: client and broker have no version in common.
-        """
-        return negotiate(api, CLIENT_VERSIONS[api], self.versions.get(api), max_version)
-
-    @property
-    def transaction_version(self) -> TransactionVersion:
-        """The transaction protocol version for a transaction that starts now."""
-        return TransactionVersion.of(self.feature_levels, self.versions)
 
     def enqueue(self, request: Request, now: float) -> InFlightRequest:
         """Append a request to the queue of requests to write."""
@@ -258,12 +240,9 @@ class ConnectionProtocol:
         _, response = messages.read_response(response_type(ApiKey.API_VERSIONS, version), frame)
         if code := int(response.error_code):
             raise ProtocolError(f"the broker rejected ApiVersions with {error_name(code)}")
-        for api in response.api_keys:
-            versions = VersionRange(int(api.min_version), int(api.max_version))
-            self.versions[int(api.api_key)] = versions
-        self.feature_levels = finalized_levels(response)
+        self.versions = NodeApiVersions.of(response)
         # A node without the Metadata API is not a broker, but for example a KRaft controller.
-        self.version(ApiKey.METADATA)
+        self.versions.latest_usable(ApiKey.METADATA)
         if self._login is None:
             self._become_ready()
         else:
@@ -272,7 +251,7 @@ class ConnectionProtocol:
     def _log_in(self) -> None:
         assert self._login is not None
         self.change_state(ChannelState.SASL_HANDSHAKE)
-        self._authenticator = Authenticator(self._login, self.versions)
+        self._authenticator = Authenticator(self._login, self.versions.ranges)
 
     def _continue_login(self, authenticator: Authenticator, response: Any, now: float) -> None:
         """Process a response of the login."""

@@ -339,7 +339,7 @@ class Metadata:
         return topic not in self.cluster.topics or bool(self._leaderless_partitions(topic))
 
     def _metadata_request(self, network: NetworkClient, node: Node) -> Request:
-        version = network.broker(node.node_id).protocol.version(ApiKey.METADATA)
+        version = network.broker(node.node_id).versions.latest_usable(ApiKey.METADATA)
         values = {
             "topics": [{"name": name} for name in sorted(self._topics)],
             "allow_auto_topic_creation": self._may_create,

@@ -7,7 +7,6 @@ Used only by the sender thread, except that any thread can call `wakeup` and cop
 from __future__ import annotations
 
 import selectors
-from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
@@ -15,7 +14,7 @@ from spark_kafka_sink.common.wakeup import Wakeup
 from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
-from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, CallResult, Calls
+from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, Calls
 from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
 from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures
 from spark_kafka_sink.kafka.client.channel.diagnosis import (
@@ -24,14 +23,9 @@ from spark_kafka_sink.kafka.client.channel.diagnosis import (
     connect_timeout,
     diagnose,
 )
-from spark_kafka_sink.kafka.client.channel.transport import (
-    OPENING,
-    ChannelState,
-    TcpTransport,
-    literal,
-    resolve,
-)
+from spark_kafka_sink.kafka.client.channel.transport import OPENING, ChannelState, TcpTransport
 from spark_kafka_sink.kafka.client.connection_metrics import ConnectionMetrics
+from spark_kafka_sink.kafka.client.connection_opener import ConnectionOpener
 from spark_kafka_sink.kafka.client.connection_protocol import UnreadableError
 from spark_kafka_sink.kafka.client.outages import OutageLog
 from spark_kafka_sink.kafka.client.request import Completion, Loss
@@ -41,12 +35,10 @@ if TYPE_CHECKING:
     from random import Random
 
     from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
-    from spark_kafka_sink.kafka.client.channel.transport import Address, Transport
+    from spark_kafka_sink.kafka.client.channel.transport import Connect
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
-    from spark_kafka_sink.kafka.client.request import InFlightRequest, Request
-
-    Connect = Callable[[Address, int, int], Transport]
-    """Function that starts to connect, given an address and the buffer sizes in bytes."""
+    from spark_kafka_sink.kafka.client.connection_opener import OpeningStep
+    from spark_kafka_sink.kafka.client.request import Request
 
 MAX_LOGIN_THREADS = 64
 """Maximum number of threads that run login steps and read TLS stores."""
@@ -83,12 +75,18 @@ class NetworkClient:
         self._config = config
         self._random = random
         self._channels = ChannelBuilder(config.security)
-        self._connect = connect or TcpTransport
-        self._lookups = lookups or BackgroundCalls("kafkaprod-dns")
-        self._logins = logins or BackgroundCalls("kafkaprod-login", MAX_LOGIN_THREADS)
         self._brokers: dict[int, BrokerConnection] = {}
         self._selector = selectors.DefaultSelector()
         self._wakeup = Wakeup(self._selector)
+        self._opener = ConnectionOpener(
+            config=config,
+            channels=self._channels,
+            metrics=self.metrics,
+            wakeup=self.wakeup,
+            connect=connect or TcpTransport,
+            lookups=lookups or BackgroundCalls("kafkaprod-dns"),
+            logins=logins or BackgroundCalls("kafkaprod-login", MAX_LOGIN_THREADS),
+        )
         self._done: list[Completion] = []
 
     def set_client_id(self, client_id: str) -> None:
@@ -123,11 +121,9 @@ class NetworkClient:
             broker = BrokerConnection(node, self.client_id, login, self._random, clock)
             self._brokers[node.node_id] = broker
         if broker.state is ChannelState.DISCONNECTED and now >= broker.retry_at:
-            self._open(broker, now)
+            self._run_step(broker, self._opener.open, now)
         elif broker.is_ready and broker.is_login_due(now):
-            broker.protocol.renew_login()
-            broker.set_step_deadline(self._deadline(now) + self._config.request_timeout_ms / 1000)
-            self._continue_login(broker, now)
+            self._run_step(broker, self._opener.renew_login, now)
 
     def is_connecting(self, since: float) -> bool:
         """Return True if a connection attempt that started after `since` is in progress."""
@@ -153,14 +149,12 @@ class NetworkClient:
     def in_flight(self, node_id: int) -> int:
         """Return the number of requests in flight to a broker."""
         broker = self._brokers.get(node_id)
-        if broker is None:
-            return 0
-        return len(broker.protocol.in_flight) + len(broker.protocol.fire_and_forget)
+        return 0 if broker is None else broker.incomplete_requests
 
     def oldest_request_sent_at(self, node_id: int) -> float | None:
         """Return when the oldest request in flight was sent, or None if no request is in flight."""
         broker = self._brokers.get(node_id)
-        return None if broker is None else broker.protocol.oldest_request_sent_at()
+        return None if broker is None else broker.oldest_request_sent_at()
 
     def broker(self, node_id: int) -> BrokerConnection:
         """Return the state of a broker for which `connect` was called."""
@@ -197,8 +191,8 @@ class NetworkClient:
     def poll(self, timeout: float, clock: Callable[[], float]) -> list[Completion]:
         """Wait at most `timeout` seconds for the network; return the new completions."""
         now = clock()  # Process results of other threads first; this does not delay responses.
-        self._take_addresses(now)
-        self._take_login_steps(now)
+        for broker, step in self._opener.due_steps(self._brokers.values()):
+            self._run_step(broker, step, now)
         wait = 0.0 if self._done else max(0.0, timeout)
         for key, events in self._selector.select(wait):
             if key.data is None:
@@ -247,58 +241,15 @@ class NetworkClient:
         self._selector.close()
         self._wakeup.close()
 
-    def _open(self, broker: BrokerConnection, now: float) -> None:
-        """Start to connect; with TLS, reload changed certificate files first."""
-        if not self._channels.uses_tls:
-            self._connect_or_resolve(broker, now)
-            return
-        broker.protocol.change_state(ChannelState.LOADING_STORES)
-        broker.start_step(now, self._deadline(now))
-        self._logins.run(broker.protocol, self._channels.load_stores, self.wakeup)
-
-    def _deadline(self, now: float) -> float:
-        """Return the deadline of an action limited by socket.connection.setup.timeout.ms."""
-        return now + self._config.socket_connection_setup_timeout_ms / 1000
-
-    def _connect_or_resolve(self, broker: BrokerConnection, now: float) -> None:
-        """Connect to the next address of the broker, or resolve its name first."""
-        broker.start_step(now, self._deadline(now))
-        host, port = broker.node.host, broker.node.port
+    def _run_step(self, broker: BrokerConnection, step: OpeningStep, now: float) -> None:
+        """Run a step that opens a connection or logs in."""
         try:
-            broker.addresses = broker.addresses or literal(host, port) or []
-            if broker.addresses:
-                self._connect_next(broker, now)
-            else:
-                broker.protocol.change_state(ChannelState.RESOLVING)
-                self._lookups.run((host, port), partial(resolve, host, port), self.wakeup)
-        except OSError as error:
+            step(broker, now)
+        except (OSError, KafkaProdError) as error:
             self._fail(broker, error, now)
-
-    def _take_addresses(self, now: float) -> None:
-        """Connect to the brokers whose names have been resolved."""
-        for result in self._lookups.take_results():
-            for broker in self.brokers():
-                is_resolving = broker.state is ChannelState.RESOLVING
-                if not is_resolving or (broker.node.host, broker.node.port) != result.owner:
-                    continue
-                try:
-                    if (failure := _lookup_error(result)) is not None:
-                        raise failure
-                    broker.set_addresses(result.value)
-                    self._connect_next(broker, now)
-                except OSError as error:
-                    self._fail(broker, error, now)
-
-    def _connect_next(self, broker: BrokerConnection, now: float) -> None:
-        """Start to connect to the next address; raise OSError if this fails immediately."""
-        config = self._config
-        address = broker.next_address()
-        broker.protocol.change_state(ChannelState.CONNECTING)
-        self.metrics.on_opening(broker, address[1])
-        transport = self._connect(address, config.send_buffer_bytes, config.receive_buffer_bytes)
-        broker.start_step(now, self._deadline(now))
-        broker.open(transport, selectors.EVENT_WRITE)
-        self._selector.register(transport, selectors.EVENT_WRITE, broker)
+        else:
+            self._note_ready(broker, now)
+            self._watch(broker)
 
     def _serve(self, broker: BrokerConnection, events: int, now: float) -> None:
         if broker.transport is None:
@@ -312,7 +263,7 @@ class NetworkClient:
             else:
                 broker.flush()
             if not broker.is_ready:
-                self._continue_login(broker, now)
+                self._opener.continue_login(broker, now)
         except (OSError, KafkaProdError) as error:
             self._fail(broker, error, now)
         else:
@@ -339,44 +290,17 @@ class NetworkClient:
             if self.failures.is_accepted:
                 self.outages.on_response(broker, now)
 
-    def _continue_login(self, broker: BrokerConnection, now: float) -> None:
-        """Run the next step of a login, if any."""
-        if broker.protocol.maybe_log_in():
-            broker.set_step_deadline(self._deadline(now))
-        if (step := broker.protocol.take_step()) is not None:
-            self._logins.run(broker.protocol, step, self.wakeup)
-
-    def _take_login_steps(self, now: float) -> None:
-        for result in self._logins.take_results():
-            for broker in self.brokers():
-                if broker.protocol is result.owner:
-                    self._resume(broker, result, now)
-
-    def _resume(self, broker: BrokerConnection, result: CallResult, now: float) -> None:
-        """Continue with the result of a login step, or after the TLS stores were read."""
-        try:
-            if (failure := result.failure) is not None:
-                raise failure
-            if broker.state is ChannelState.LOADING_STORES:
-                self._connect_or_resolve(broker, now)
-                return
-            broker.protocol.resume_login(result.value, now)
-            broker.flush()
-        except (OSError, KafkaProdError) as error:
-            self._fail(broker, error, now)
-        else:
-            self._note_ready(broker, now)
-            self._watch(broker)
-
     def _watch(self, broker: BrokerConnection) -> None:
         self.metrics.update(broker)
-        self._complete_fire_and_forget(broker)
+        self._done += broker.take_fire_and_forget()
         if broker.transport is not None:
             events = selectors.EVENT_READ
             if broker.wants_write:
                 events |= selectors.EVENT_WRITE
             if broker.registered_events != events:
-                self._selector.modify(broker.transport, events, broker)
+                selector, is_registered = self._selector, broker.registered_events
+                register = selector.modify if is_registered else selector.register
+                register(broker.transport, events, broker)
                 broker.registered_events = events
 
     def _expire(self, now: float) -> None:
@@ -419,30 +343,18 @@ class NetworkClient:
 
     def _drop(
         self, broker: BrokerConnection, reason: str, now: float, loss: Loss = Loss.OTHER
-    ) -> list[InFlightRequest]:
-        if broker.transport is not None:
+    ) -> list[Completion]:
+        """Close a connection, and complete and return its unanswered requests."""
+        if broker.transport is not None and broker.registered_events:
             self._selector.unregister(broker.transport)
         self.metrics.update(broker)
-        self._complete_fire_and_forget(broker)
-        protocol = broker.protocol
-        lost = broker.reset()
-        self._logins.cancel(protocol)
+        self._done += broker.take_fire_and_forget()
+        lost = broker.lost_requests(reason, loss, now)
+        self._opener.cancel(broker)
+        broker.reset()
         self.metrics.on_closed(broker, reason, lost)
-        oldest = next(iter(protocol.in_flight), None)
-        for sent_request in lost:
-            written = protocol.has_written(sent_request)
-            latency = now - sent_request.sent_at
-            is_oldest = sent_request is oldest
-            self._done.append(
-                Completion(
-                    broker.node, sent_request, latency, None, reason, written, is_oldest, loss
-                )
-            )
+        self._done += lost
         return lost
-
-    def _complete_fire_and_forget(self, broker: BrokerConnection) -> None:
-        for written in broker.protocol.take_fire_and_forget():
-            self._done.append(Completion(broker.node, written, latency=0.0))
 
     def _forget(self, node_id: int, reason: str, now: float) -> None:
         broker = self._brokers.pop(node_id, None)
@@ -456,10 +368,3 @@ def _loss_of(error: Exception, diagnosis: Diagnosis) -> Loss:
         return Loss.UNREADABLE
     is_closed = isinstance(error, ConnectionResetError | BrokenPipeError)
     return Loss.CLOSED if is_closed and diagnosis.kind is FailureKind.TEMPORARY else Loss.OTHER
-
-
-def _lookup_error(result: CallResult) -> OSError | None:
-    """Return why a name lookup failed; an unexpected error also fails only this connection."""
-    if result.error is None or isinstance(result.error, OSError):
-        return result.error
-    return OSError(f"the name lookup failed with an unexpected {type(result.error).__name__}")

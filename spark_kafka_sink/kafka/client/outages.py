@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
-    from spark_kafka_sink.kafka.client.request import InFlightRequest
+    from spark_kafka_sink.kafka.client.request import Completion
 
 _LOG = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class OutageLog:
         self,
         broker: BrokerConnection,
         reason: str,
-        lost: Sequence[InFlightRequest],
+        lost: Sequence[Completion],
         delay: float,
         now: float,
     ) -> None:
@@ -117,7 +117,7 @@ class OutageLog:
         if outage is None:
             return
         if lost:
-            oldest = now - min(flight.sent_at for flight in lost)
+            oldest = now - min(completion.sent_request.sent_at for completion in lost)
             text = f"the connection was lost with {plural(len(lost), 'request')} in flight, "
             text += f"the oldest for {oldest:.1f} s"
         elif outage.times == 1:
@@ -137,7 +137,7 @@ class OutageLog:
             return
         if self._outages.observe(_no_response(broker), now) is None:
             return
-        waiting = plural(len(broker.protocol.in_flight), "request")
+        waiting = plural(len(broker.in_flight), "request")
         text = f"no response for {now - oldest:.1f} s, {waiting} in flight"
         plan = f"the connection will be closed after request.timeout.ms = {timeout * 1000:.0f}"
         self._log_outage(broker, f"{text}; {plan}", now)

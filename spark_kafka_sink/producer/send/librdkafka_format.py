@@ -76,8 +76,8 @@ def _request_name(api: int) -> str:
 
 def connection_state(broker: BrokerConnection | None, now: float) -> dict[str, Any]:
     """Return the state and the queues of a broker's connection; None if it was never opened."""
-    unwritten = [] if broker is None else list(broker.protocol.unwritten)
-    in_flight = [] if broker is None else list(broker.protocol.in_flight)
+    unwritten = [] if broker is None else list(broker.unwritten)
+    in_flight = [] if broker is None else list(broker.in_flight)
     unwritten_ids = {id(request) for request in unwritten}
     written = [request for request in in_flight if id(request) not in unwritten_ids]
     queues = {
@@ -91,7 +91,7 @@ def connection_state(broker: BrokerConnection | None, now: float) -> dict[str, A
         return {"state": "INIT", "stateage": 0, **queues, **unused}
     return {
         "state": _STATES[broker.state],
-        "stateage": _microseconds_since(now, broker.protocol.state_since),
+        "stateage": _microseconds_since(now, broker.state_since),
         **queues,
         "txidle": _microseconds_since(now, broker.wrote_at),
         "rxidle": _microseconds_since(now, broker.read_at),

@@ -287,9 +287,7 @@ class Statistics:
         """Return the current values of the Java producer's gauges."""
         network = self.client.network
         return {
-            "requests-in-flight": sum(
-                len(broker.protocol.in_flight) for broker in network.brokers()
-            ),
+            "requests-in-flight": sum(len(broker.in_flight) for broker in network.brokers()),
             "buffer-available-bytes": max(0, contents.limit - contents.used),
             "waiting-threads": int(contents.is_full),
             "metadata-age": -1.0 if self._updated_at is None else now - self._updated_at,

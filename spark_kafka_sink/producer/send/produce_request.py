@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.protocol.versions import (
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
-    from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
+    from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
     from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 
@@ -29,7 +29,7 @@ _ZSTD_VERSION = 7
 
 def produce_request(
     config: ProducerConfig,
-    connection: ConnectionProtocol,
+    versions: NodeApiVersions,
     cluster: ClusterSnapshot,
     batches: list[DrainedBatch],
     transaction_manager: TransactionManager | None = None,
@@ -57,7 +57,7 @@ def produce_request(
     if transaction_manager is not None:
         transactional_id = transaction_manager.settings.transactional_id
         cap = transaction_manager.version.max_version(ApiKey.PRODUCE) or cap
-    version = connection.version(ApiKey.PRODUCE, cap)
+    version = versions.latest_usable(ApiKey.PRODUCE, cap)
     if transaction_manager is not None and not (
         transaction_manager.version.needs_add_partitions or version >= PRODUCE_ADDS_PARTITIONS
     ):

@@ -49,11 +49,11 @@ class RequestSender:
         for state, batch in batches:
             self.completer.begin_attempt(state, batch, now)
         self._connect_attempts.pop(node_id, None)
-        connection = self.client.network.broker(node_id).protocol
+        versions = self.client.network.broker(node_id).versions
         try:
             request = produce_request(
                 self.client.config,
-                connection,
+                versions,
                 self.client.metadata.cluster,
                 batches,
                 self.transaction_manager,

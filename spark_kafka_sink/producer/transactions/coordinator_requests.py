@@ -14,7 +14,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange, negotiate
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
+    from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
@@ -26,25 +26,25 @@ _TWO_PHASE = VersionRange(6, 6)
 
 
 def negotiated_request(
-    connection: ConnectionProtocol,
+    versions: NodeApiVersions,
     api: ApiKey,
     values: FieldValues,
     context: object,
     max_version: int | None = None,
 ) -> Request:
     """Return a request in the negotiated version, which is at most `max_version`."""
-    return Request.of(api, connection.version(api, max_version), values, context)
+    return Request.of(api, versions.latest_usable(api, max_version), values, context)
 
 
 def find_coordinator_request(
-    connection: ConnectionProtocol, transactional_id: str, context: object
+    versions: NodeApiVersions, transactional_id: str, context: object
 ) -> Request:
     """Return a request to any broker for the coordinator of a transactional id.
 
     Raises:
         ProtocolError: the broker is too old to support transactions.
     """
-    version = connection.version(ApiKey.FIND_COORDINATOR)
+    version = versions.latest_usable(ApiKey.FIND_COORDINATOR)
     if version < _FINDS_TRANSACTIONS:
         raise ProtocolError(
             "the broker does not support transactions",
@@ -56,7 +56,7 @@ def find_coordinator_request(
 
 
 def init_producer_id_request(
-    connection: ConnectionProtocol, settings: TransactionSettings, context: object
+    versions: NodeApiVersions, settings: TransactionSettings, context: object
 ) -> Request:
     """Return a request to the coordinator for a producer id and the next epoch.
 
@@ -64,7 +64,7 @@ def init_producer_id_request(
         ProtocolError: two-phase commit is requested, but the broker does not support it.
     """
     api = ApiKey.INIT_PRODUCER_ID
-    version = _two_phase_version(connection) if settings.two_phase else connection.version(api)
+    version = _two_phase_version(versions) if settings.two_phase else versions.latest_usable(api)
     timeout_ms = transactions.NO_TIMEOUT_MS if settings.two_phase else settings.timeout_ms
     values = transactions.init_producer_id_values(
         settings.first_id, timeout_ms, two_phase=settings.two_phase
@@ -72,10 +72,10 @@ def init_producer_id_request(
     return Request.of(api, version, values, context)
 
 
-def _two_phase_version(connection: ConnectionProtocol) -> int:
+def _two_phase_version(versions: NodeApiVersions) -> int:
     api = ApiKey.INIT_PRODUCER_ID
     try:
-        return negotiate(api, _TWO_PHASE, connection.versions.get(api))
+        return negotiate(api, _TWO_PHASE, versions.ranges.get(api))
     except ProtocolError as error:
         raise ProtocolError(
             "two-phase commit requires InitProducerId 6, which the broker does not support "
@@ -88,14 +88,14 @@ def _two_phase_version(connection: ConnectionProtocol) -> int:
 
 
 def end_request(
-    connection: ConnectionProtocol, transaction: TransactionalProducer, context: object
+    versions: NodeApiVersions, transaction: TransactionalProducer, context: object
 ) -> Request:
     """Return an EndTxn request that aborts a transaction."""
     values = transactions.end_txn_values(transaction, commit=False)
     max_version = transaction.version.max_version(ApiKey.END_TXN)
-    return negotiated_request(connection, ApiKey.END_TXN, values, context, max_version)
+    return negotiated_request(versions, ApiKey.END_TXN, values, context, max_version)
 
 
-def supports_describe(connection: ConnectionProtocol) -> bool:
+def supports_describe(versions: NodeApiVersions) -> bool:
     """Return True if the broker supports DescribeTransactions (Kafka 3.0 and later)."""
-    return ApiKey.DESCRIBE_TRANSACTIONS in connection.versions
+    return ApiKey.DESCRIBE_TRANSACTIONS in versions.ranges

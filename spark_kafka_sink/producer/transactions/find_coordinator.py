@@ -117,7 +117,7 @@ class CoordinatorLookup:
         node = self._client.metadata.any_node(network, now)
         if node is None:
             return
-        connection = network.broker(node.node_id).protocol
-        request = find_coordinator_request(connection, self._transactional_id, context)
+        versions = network.broker(node.node_id).versions
+        request = find_coordinator_request(versions, self._transactional_id, context)
         self._is_requested = True
         network.send(node.node_id, request, now)

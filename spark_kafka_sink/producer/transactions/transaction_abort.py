@@ -14,7 +14,7 @@ from spark_kafka_sink.producer.transactions.coordinator_errors import RETRYING, 
 from spark_kafka_sink.producer.transactions.producer_transaction import ProducerTransactionState
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
+    from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
@@ -31,7 +31,7 @@ _ALREADY_ENDED = frozenset(
 
 
 def abort_request(
-    connection: ConnectionProtocol,
+    versions: NodeApiVersions,
     settings: TransactionSettings,
     opened: TransactionalProducer | None,
     context: object,
@@ -40,12 +40,12 @@ def abort_request(
     if settings.shared is not None:
         # If a newer driver has bumped the epoch, EndTxn fails, whereas InitProducerId would abort
         # the newer driver's transaction.
-        return coordinator_requests.end_request(connection, settings.shared.producer, context)
+        return coordinator_requests.end_request(versions, settings.shared.producer, context)
     assert opened is not None
     if opened.version.bumps_epoch:
-        return coordinator_requests.end_request(connection, opened, context)
+        return coordinator_requests.end_request(versions, opened, context)
     # A new epoch aborts the transaction and also fences batches that are still in flight.
-    return coordinator_requests.init_producer_id_request(connection, settings, context)
+    return coordinator_requests.init_producer_id_request(versions, settings, context)
 
 
 def state_after_abort(api: ApiKey, code: int) -> ProducerTransactionState:

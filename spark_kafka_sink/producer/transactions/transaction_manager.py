@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.kafka.client.client import Client
-    from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
+    from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.kafka.client.request import Completion, Request
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import (
@@ -212,11 +212,11 @@ class TransactionManager:
         node = self._coordinator.ready_node(now, self)
         if node is None:
             return
-        connection = self._client.network.broker(node.node_id).protocol
-        if self._checks_flag and not coordinator_requests.supports_describe(connection):
+        versions = self._client.network.broker(node.node_id).versions
+        if self._checks_flag and not coordinator_requests.supports_describe(versions):
             self._accept_producer()
             return
-        request = self._next_request(connection, now)
+        request = self._next_request(versions, now)
         self._in_flight = True
         self._client.network.send(node.node_id, request, now)
 
@@ -275,26 +275,26 @@ class TransactionManager:
             self._unchecked_flag is not None and self.state is ProducerTransactionState.INITIALIZING
         )
 
-    def _next_request(self, connection: ConnectionProtocol, now: float) -> Request:
+    def _next_request(self, versions: NodeApiVersions, now: float) -> Request:
         if self._checks_flag and self._unchecked_flag is not None:
             values: FieldValues = {"transactional_ids": [self._unchecked_flag]}
             return coordinator_requests.negotiated_request(
-                connection, ApiKey.DESCRIBE_TRANSACTIONS, values, self
+                versions, ApiKey.DESCRIBE_TRANSACTIONS, values, self
             )
         match self.state:
             case ProducerTransactionState.UNINITIALIZED:
-                return self._init_producer_id_request(connection)
+                return self._init_producer_id_request(versions)
             case ProducerTransactionState.ABORTING:
-                return abort_request(connection, self.settings, self._opened, self)
+                return abort_request(versions, self.settings, self._opened, self)
         assert self._opened is not None
         self._begin(now)
         values = transactions.add_partitions_values(self._opened, self.partitions.take_new())
         return coordinator_requests.negotiated_request(
-            connection, ApiKey.ADD_PARTITIONS_TO_TXN, values, self
+            versions, ApiKey.ADD_PARTITIONS_TO_TXN, values, self
         )
 
-    def _init_producer_id_request(self, connection: ConnectionProtocol) -> Request:
-        request = coordinator_requests.init_producer_id_request(connection, self.settings, self)
+    def _init_producer_id_request(self, versions: NodeApiVersions) -> Request:
+        request = coordinator_requests.init_producer_id_request(versions, self.settings, self)
         self._transition_to(ProducerTransactionState.INITIALIZING)
         self.has_sent_init_producer_id = True
         self.identity.transition_to(ProducerIdState.REQUESTED)
@@ -354,9 +354,9 @@ class TransactionManager:
         """Return the granted producer, or the producer of the shared transaction."""
         shared = self.settings.shared
         if shared is None:
-            connection = self._client.network.broker(completion.node.node_id).protocol
+            versions = self._client.network.broker(completion.node.node_id).versions
             return transactions.producer_in(
-                response, self.settings.transactional_id, connection.transaction_version
+                response, self.settings.transactional_id, versions.transaction_version
             )
         if int(response.producer_epoch) != FIRST_EPOCH:
             self.identity.transition_to(ProducerIdState.MISSING)

@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import ConfigError, TransactionError
-from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
+from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
 from spark_kafka_sink.kafka.logs import log_reader
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, end_txn_values
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
@@ -79,13 +79,13 @@ def test_decision_that_is_not_committed_stops_the_write(
 def test_missing_api_is_named_before_the_first_row(
     query: Writes, monkeypatch: pytest.MonkeyPatch, api: ApiKey
 ) -> None:
-    usual = ConnectionProtocol.version
+    usual = NodeApiVersions.latest_usable
 
-    def version(self: ConnectionProtocol, requested: ApiKey, cap: int | None = None) -> int:
+    def version(self: NodeApiVersions, requested: ApiKey, cap: int | None = None) -> int:
         if requested is api:
             raise UnsupportedApiError(f"the broker does not support {api.name}")
         return usual(self, requested, cap)
 
-    monkeypatch.setattr(ConnectionProtocol, "version", version)
+    monkeypatch.setattr(NodeApiVersions, "latest_usable", version)
     with pytest.raises(ConfigError, match=f"exactly-once requires {api.name}"):
         query.committer.recover()

@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.client.channel.transport import TcpTransport
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.kafka.client.network_client import Connect
+    from spark_kafka_sink.kafka.client.channel.transport import Connect
 
 
 async def _pass_on(

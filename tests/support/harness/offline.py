@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.kafka.client.channel.background import Calls
+    from spark_kafka_sink.kafka.client.channel.transport import Connect
     from spark_kafka_sink.kafka.client.client import Loop
-    from spark_kafka_sink.kafka.client.network_client import Connect
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 

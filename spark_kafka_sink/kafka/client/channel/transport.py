@@ -21,9 +21,12 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from typing_extensions import Buffer
+
+    Connect = Callable[["Address", int, int], "Transport"]
+    """Function that starts to connect, given an address and the buffer sizes in bytes."""
 
 
 Address = tuple[int, tuple[Any, ...]]

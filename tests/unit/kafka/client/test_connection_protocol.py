@@ -120,21 +120,21 @@ def test_feature_level_of_the_cluster() -> None:
         "finalized_features_epoch": 4,
     }
     connection = connecting()
-    before = connection.transaction_version
+    before = connection.versions.transaction_version
     answer = reply(ApiKey.API_VERSIONS, 4, 1, values)
     assert list(connection.receive_data(answer, 1.0)) == []
-    assert connection.feature_levels["transaction.version"] == 2
-    after = connection.transaction_version
+    assert connection.versions.feature_levels["transaction.version"] == 2
+    after = connection.versions.transaction_version
     assert (before, after) == (TransactionVersion.V1, TransactionVersion.V2)
 
 
 def test_highest_common_versions_are_used() -> None:
     connection = ready()
-    assert connection.versions[ApiKey.PRODUCE] == VersionRange(3, 9)
-    assert connection.version(ApiKey.PRODUCE) == 9
-    assert connection.version(ApiKey.PRODUCE, max_version=8) == 8
+    assert connection.versions.ranges[ApiKey.PRODUCE] == VersionRange(3, 9)
+    assert connection.versions.latest_usable(ApiKey.PRODUCE) == 9
+    assert connection.versions.latest_usable(ApiKey.PRODUCE, max_version=8) == 8
     with pytest.raises(ProtocolError) as caught:
-        connection.version(ApiKey.INIT_PRODUCER_ID)
+        connection.versions.latest_usable(ApiKey.INIT_PRODUCER_ID)
     assert caught.value.kafka_error == "UNSUPPORTED_VERSION"
 
 
