@@ -23,7 +23,7 @@ TopicAndKey = tuple[str | None, bytes | None]
 """Topic and key of a row."""
 _COMPARED = ("key", "value", "topic", "headers")
 """Columns that are compared if they are in the frame."""
-COLUMNS = (*_COMPARED, "partition", "timestamp")
+_COLUMNS = (*_COMPARED, "partition", "timestamp")
 """Names of the columns of a record."""
 _BYTES = ("string", "binary", "char", "varchar")
 _MAX_LISTED = 10
@@ -113,7 +113,7 @@ def _check_columns(frame: DataFrame, names: Sequence[str]) -> None:
     absent = [name for name in _COMPARED if name not in frame.columns]
     for name in frame.columns:
         meant = nearest(name, absent, MIN_TYPO_RATIO)
-        if name not in COLUMNS and meant:
+        if name not in _COLUMNS and meant:
             raise ConfigError(f"column {name} would not be compared", hint=f"Did you mean {meant}?")
     if not names:
         raise ConfigError(

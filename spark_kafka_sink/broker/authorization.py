@@ -63,7 +63,7 @@ _OFFSETS_TOP_ERROR = 2
 """The first version of OffsetFetch with an error for the whole request."""
 
 
-class Rejection(NamedTuple):
+class _Rejection(NamedTuple):
     """The error code and message for denied operations on resources of one type."""
 
     code: ErrorCode
@@ -71,7 +71,7 @@ class Rejection(NamedTuple):
 
 
 _REJECTIONS = {
-    type_: Rejection(
+    type_: _Rejection(
         ErrorCode[f"{type_.name.lower()}_authorization_failed"],
         f"{type_.name.replace('_', ' ').title()} authorization failed.",
     )

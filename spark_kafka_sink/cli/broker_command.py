@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.security.oauthbearer import TokenValidator
 
-READY = "kafkaprod broker ready on"
+_READY = "kafkaprod broker ready on"
 
 
 def _parse_users(texts: Iterable[str]) -> dict[str, str]:
@@ -262,7 +262,7 @@ def serve(options: dict[str, Any], ca_file: str | None = None) -> None:
     }
     try:
         with EmbeddedBroker(**options) as kafka:
-            typer.echo(f"{READY} {kafka.bootstrap_servers}")
+            typer.echo(f"{_READY} {kafka.bootstrap_servers}")
             if options.get("tls") or kafka.config.mechanisms:
                 _print_client_options(kafka, ca_file)
             stop.wait()

@@ -77,7 +77,7 @@ def read(arguments: ReadArguments) -> None:
             if arguments.follow
             else _read_all(reader, ranges)
         )
-        line = _json_line if arguments.as_json else record_line
+        line = _json_line if arguments.as_json else _record_line
         count = 0
         for record in islice(records, limit):
             typer.echo(line(record))
@@ -102,7 +102,7 @@ def _follow_records(
         ranges = tuple(replace(now, start=min(end, now.end)) for end, now in ends)
 
 
-def record_line(record: ConsumerRecord) -> str:
+def _record_line(record: ConsumerRecord) -> str:
     """Return a record as a line; control characters and invalid UTF-8 are escaped."""
     headers = ", ".join(
         f"{_escape_unprintable(key)}={_display_text(value)}" for key, value in record.headers

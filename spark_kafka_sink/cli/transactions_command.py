@@ -46,7 +46,7 @@ transactions = typer.Typer(
 )
 
 
-def transactions_table(overview: TransactionOverview) -> Table:
+def _transactions_table(overview: TransactionOverview) -> Table:
     """Return the table of open transactions with age, and state in the decision log."""
     columns = ("transactional id", "batch", "status", "state", "open for", "time left")
     rows = []
@@ -67,7 +67,7 @@ def transactions_table(overview: TransactionOverview) -> Table:
     return make_table(title, (*columns, ">partitions"), rows)
 
 
-def blocked_partitions_table(partitions: Sequence[BlockedPartition]) -> Table:
+def _blocked_partitions_table(partitions: Sequence[BlockedPartition]) -> Table:
     """Return the table of partitions in which a transaction blocks read_committed readers."""
     rows = (
         (
@@ -86,7 +86,7 @@ def blocked_partitions_table(partitions: Sequence[BlockedPartition]) -> Table:
     )
 
 
-def records_table(records: Mapping[str, DecisionRecord]) -> Table:
+def _records_table(records: Mapping[str, DecisionRecord]) -> Table:
     """Return the table with the latest record of each scope in the decision log."""
     columns = ("scope", "latest batch", "status", "query", "since", ">transactions", ">records")
     rows = (
@@ -104,7 +104,7 @@ def records_table(records: Mapping[str, DecisionRecord]) -> Table:
     return make_table(f"Decision log: {plural(len(records), 'scope')}", columns, rows)
 
 
-def transaction_table(view: OpenTransaction, now_ms: int) -> Table:
+def _transaction_table(view: OpenTransaction, now_ms: int) -> Table:
     """Return the table with the details of one open transaction."""
     table = Table(title=view.transactional_id, show_header=False)
     description = view.description
@@ -131,7 +131,7 @@ def transaction_table(view: OpenTransaction, now_ms: int) -> Table:
     return table
 
 
-def decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
+def _decided_table(task: TaskTransaction, fates: Sequence[Fate]) -> Table:
     """Return the table of a decided transaction's partitions and their transaction markers."""
     rows = [
         (
@@ -198,9 +198,9 @@ def list_open(arguments: TransactionArguments) -> None:
         )
         return
     out = wide_console()
-    out.print(transactions_table(overview))
+    out.print(_transactions_table(overview))
     if overview.partitions:
-        out.print(blocked_partitions_table(overview.partitions))
+        out.print(_blocked_partitions_table(overview.partitions))
 
 
 @transactions.command()
@@ -214,7 +214,7 @@ def describe(
     """Show the decision log, or details of one transaction."""
     with _open_operator(arguments) as operator:
         if transactional_id is None:
-            wide_console().print(records_table(operator.records()))
+            wide_console().print(_records_table(operator.records()))
         else:
             _print_transaction(operator, transactional_id)
 
@@ -316,6 +316,6 @@ def _print_transaction(operator: TransactionOperator, name: str) -> None:
         )
     out = wide_console()
     for view in open_now:
-        out.print(transaction_table(view, overview.now_ms))
+        out.print(_transaction_table(view, overview.now_ms))
     for task in decided:
-        out.print(decided_table(task, operator.fates(task)))
+        out.print(_decided_table(task, operator.fates(task)))

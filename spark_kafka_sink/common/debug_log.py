@@ -29,9 +29,9 @@ from spark_kafka_sink.common.similar_names import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-ROOT = "spark_kafka_sink.debug"
+_ROOT = "spark_kafka_sink.debug"
 ALL = "all"
-SYNONYMS = {"auth": "security", "feature": "broker"}
+_SYNONYMS = {"auth": "security", "feature": "broker"}
 """Alternative names of contexts, from librdkafka's documentation."""
 _WITHOUT_EVENTS = frozenset(
     {
@@ -111,7 +111,7 @@ def parse_contexts(text: str, key: str) -> tuple[DebugContext, ...]:
         ConfigError: a name is unknown; the hint suggests the most similar name.
     """
     listed = {name for part in text.split(",") if (name := part.strip().lower())}
-    names = {SYNONYMS.get(name, name) for name in listed} - _WITHOUT_EVENTS
+    names = {_SYNONYMS.get(name, name) for name in listed} - _WITHOUT_EVENTS
     known = {*DebugContext, ALL}
     for name in sorted(names - known):
         raise ConfigError(
@@ -127,7 +127,7 @@ def new_id() -> str:
 
 
 def _emitter(context: DebugContext, ids: dict[str, Any]) -> Emit:
-    logger = visible_logger(f"{ROOT}.{context}", logging.DEBUG)
+    logger = visible_logger(f"{_ROOT}.{context}", logging.DEBUG)
 
     def emit(event: str, **fields: object) -> None:
         shown = " ".join(f"{name}={value}" for name, value in {**ids, **fields}.items())

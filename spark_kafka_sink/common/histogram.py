@@ -145,7 +145,7 @@ class Histogram:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Parse the result of `to_dict`."""
         return cls(
-            buckets=read_buckets(data),
+            buckets=_read_buckets(data),
             total=int(data["total"]),
             low=int(data["low"]),
             high=int(data["high"]),
@@ -157,7 +157,7 @@ class Histogram:
         return (max(bottom, self.low) + min(bucket_top(bucket), self.high)) / 2
 
 
-def read_buckets(data: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
+def _read_buckets(data: Mapping[str, Any]) -> tuple[tuple[int, int], ...]:
     """Read a histogram's buckets from a report.
 
     Raises:

@@ -16,7 +16,7 @@ FILE = "file:"
 """Prefix of the path of the file that contains the value. A byte order mark at the start of the
 file and one line break at the end are ignored.
 """
-LITERAL = "literal:"
+_LITERAL = "literal:"
 """Prefix of a literal value; required if the value starts with `env:`, `file:` or `literal:`."""
 
 
@@ -67,13 +67,13 @@ class Secret:
             kind = "the name of a variable" if self.source == ENVIRONMENT else "a path"
             raise ConfigError(
                 f"option {self.option} is {self.source}, which must be followed by {kind}",
-                hint=f"If the value itself is {self.source}, write {LITERAL}{self.source}.",
+                hint=f"If the value itself is {self.source}, write {_LITERAL}{self.source}.",
             )
         if self.source.startswith(ENVIRONMENT):
             return self._from_environment(self.source.removeprefix(ENVIRONMENT))
         if self.source.startswith(FILE):
             return self._from_file(self.source.removeprefix(FILE))
-        return self.source.removeprefix(LITERAL)
+        return self.source.removeprefix(_LITERAL)
 
     def _from_environment(self, name: str) -> str:
         value = os.environ.get(name)

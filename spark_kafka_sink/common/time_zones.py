@@ -90,7 +90,7 @@ such as US/Eastern, in a package of their own.
 _CUSTOM = re.compile(r"GMT[+-](?:[01]?\d|2[0-3])(?::?[0-5]\d)?", re.ASCII)
 
 
-def fixed_offset(zone: str) -> int | None:
+def _fixed_offset(zone: str) -> int | None:
     """Return the UTC offset of a zone such as "GMT+1" in seconds; None if it is not fixed."""
     zone = _SHORT_IDS.get(zone, zone)
     if zone in _UTC_NAMES:
@@ -112,7 +112,7 @@ def check_zone(zone: str) -> None:
     Raises:
         ConfigError: this host does not have the zone's offsets.
     """
-    if fixed_offset(zone) is None:
+    if _fixed_offset(zone) is None:
         _zone_info(zone)
 
 
@@ -140,7 +140,7 @@ def utc_offsets(micros: Numbers, zone: str, *, is_local: bool = False) -> Number
     Raises:
         ConfigError: the zone is unknown on this host.
     """
-    fixed = fixed_offset(zone)
+    fixed = _fixed_offset(zone)
     if fixed is not None:
         return np.array([fixed], np.int64)
     if not len(micros):

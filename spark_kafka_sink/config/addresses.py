@@ -14,7 +14,7 @@ _ENTRY = re.compile(
         :(?P<port>[0-9]{1,5})""",
     re.VERBOSE | re.ASCII,
 )
-SECURED = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+_SECURED = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _HINT = "Use host:port, separated by commas, with IPv6 addresses in brackets: [::1]:9092."
 
 
@@ -46,7 +46,7 @@ def secured_protocols(text: str) -> frozenset[str]:
     In Java, this prefix can be any text (usually a listener's name) and is ignored.
     """
     parts = (entry.strip().partition("://") for entry in text.split(","))
-    return frozenset(name.upper() for name, sign, _ in parts if sign) & SECURED
+    return frozenset(name.upper() for name, sign, _ in parts if sign) & _SECURED
 
 
 def _parse_entry(entry: str) -> str:

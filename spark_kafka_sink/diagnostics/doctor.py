@@ -70,7 +70,7 @@ class Doctor:
         yield from self._examine_kafka()
         formats = self.write.config.formats
         if formats is not None and formats.registry is not None:
-            yield from check_schemas(self.write.config)
+            yield from _check_schemas(self.write.config)
 
     def _examine_kafka(self) -> Iterator[Finding]:
         failures: list[Finding] = []
@@ -229,7 +229,7 @@ def _ask_metadata(node: Node, outcomes: dict[Node, RequestOutcome]) -> QueuedReq
     )
 
 
-def check_schemas(config: SinkConfig) -> Iterator[Finding]:
+def _check_schemas(config: SinkConfig) -> Iterator[Finding]:
     """Yield a finding for the key and for the value if they use the registry.
 
     A schema in the options is checked as in a dry run. A schema that is derived from columns is not

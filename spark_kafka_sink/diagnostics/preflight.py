@@ -66,7 +66,7 @@ def first_fatal_error(findings: Iterable[Finding], mode: PreflightMode) -> Kafka
     )
 
 
-def describe_finding(finding: Finding) -> str:
+def _describe_finding(finding: Finding) -> str:
     """Return the finding as a line for the log."""
     sentences = [finding.text]
     if finding.hint:
@@ -204,9 +204,9 @@ class PreflightCheck:
             raise copy(error)
         for finding in findings:
             if finding.severity is Severity.ERROR:
-                _LOG.error("preflight: %s", describe_finding(finding))
+                _LOG.error("preflight: %s", _describe_finding(finding))
             elif finding.severity is Severity.WARNING and not only_errors:
-                _LOG.warning("preflight: %s", describe_finding(finding))
+                _LOG.warning("preflight: %s", _describe_finding(finding))
         failed = any(finding.severity is Severity.ERROR for finding in findings)
         self._remember(cache_key, FAILED_CHECK_VALID_S if failed else CHECK_VALID_S)
 

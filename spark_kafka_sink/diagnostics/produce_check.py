@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 _INVALID_ACKS = 2
 KEY = b"kafkaprod-doctor"
-VALUE = b'{"written_by":"kafkaprod doctor --produce"}'
+_VALUE = b'{"written_by":"kafkaprod doctor --produce"}'
 
 
-class ProducerIdHandler(ApiHandler[str, None]):
+class _ProducerIdHandler(ApiHandler[str, None]):
     """A request for a producer id without a transactional id, as sent by idempotent producers."""
 
     api = ApiKey.INIT_PRODUCER_ID
@@ -69,21 +69,21 @@ class ProducerIdHandler(ApiHandler[str, None]):
 def send_probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
     """Request a producer id, then send the leader a batch that it must reject."""
     if client.config.enable_idempotence:
-        ids = ApiDriver(client, ProducerIdHandler(), (topic,))
+        ids = ApiDriver(client, _ProducerIdHandler(), (topic,))
         if not ids.run(deadline):
             return _timeout_finding(client, "InitProducerId", ids.latest_code)
         if code := ids.results[topic].code:
-            return producer_id_finding(topic, code, client.config)
+            return _producer_id_finding(topic, code, client.config)
     topic_partition = TopicPartition(topic, 0)
     handler = ProduceHandler(client, _probe_batch(client.wall_ms()), acks=_INVALID_ACKS)
     driver = ApiDriver(client, handler, (topic_partition,), LeaderLookup(client))
     if not driver.run(deadline):
         return _timeout_finding(client, f"Produce to {topic}-0", driver.latest_code)
     result = driver.results[topic_partition]
-    return probe_finding(topic, result.code, str(result.node), client.config)
+    return _probe_finding(topic, result.code, str(result.node), client.config)
 
 
-def producer_id_finding(topic: str, code: int, config: ProducerConfig) -> Finding:
+def _producer_id_finding(topic: str, code: int, config: ProducerConfig) -> Finding:
     """Return the finding for an error code from InitProducerId."""
     acls = AclCommandBuilder.of(config)
     if code not in error_codes.AUTHORIZATION_FAILED:
@@ -101,7 +101,7 @@ def producer_id_finding(topic: str, code: int, config: ProducerConfig) -> Findin
     return Finding.failure(CheckStep.PERMISSIONS, error)
 
 
-def probe_finding(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
+def _probe_finding(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
     """Return the finding for the leader's response to the batch."""
     if code == error_codes.ErrorCode.invalid_required_acks:
         text = (
@@ -159,7 +159,7 @@ def _timeout_finding(client: BlockingClient, action: str, code: int | None) -> F
 
 
 def _probe_columns() -> Columns:
-    return Columns(value=pa.array([VALUE], pa.binary()), key=pa.array([KEY], pa.binary()))
+    return Columns(value=pa.array([_VALUE], pa.binary()), key=pa.array([KEY], pa.binary()))
 
 
 def _probe_rows(topic: str) -> Rows:

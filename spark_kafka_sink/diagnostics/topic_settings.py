@@ -28,7 +28,7 @@ _MIN_IN_SYNC = "min.insync.replicas"
 _COMPRESSION = "compression.type"
 _TIMESTAMP_TYPE = "message.timestamp.type"
 _TIMESTAMP_BEFORE = "message.timestamp.before.max.ms"
-SETTINGS = (
+_SETTINGS = (
     _MAX_MESSAGE,
     _MIN_IN_SYNC,
     _COMPRESSION,

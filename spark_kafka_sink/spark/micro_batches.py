@@ -53,7 +53,7 @@ def micro_batch_writer(options: Mapping[str, Any]) -> Callable[[DataFrame, int],
         )
 
     def write_micro_batch(frame: DataFrame, batch_id: int) -> None:
-        write(frame, batch_options(_with_own_reports(options_by_name, frame), batch_id))
+        write(frame, _batch_options(_with_own_reports(options_by_name, frame), batch_id))
 
     return write_micro_batch
 
@@ -81,7 +81,7 @@ def _query_of(frame: DataFrame) -> str:
     return session.sparkContext.getLocalProperty(QUERY_ID) or ""
 
 
-def batch_options(options_by_name: Mapping[str, str], batch_id: int) -> dict[str, str]:
+def _batch_options(options_by_name: Mapping[str, str], batch_id: int) -> dict[str, str]:
     """Return the options of one micro-batch, with lower-case names."""
     options = dict(options_by_name)
     if _REPORT in options:

@@ -53,14 +53,14 @@ def numbers_of_partitions(count: int) -> list[int]:
     """Return an integer for each partition that `repartition(count, column)` puts into it."""
     candidates = np.arange(count * _CANDIDATES, dtype=np.uint32)
     while True:
-        partitions = murmur3(candidates).view(np.int32).astype(np.int64) % count
+        partitions = _murmur3(candidates).view(np.int32).astype(np.int64) % count
         taken, first = np.unique(partitions, return_index=True)
         if len(taken) == count:
             return cast("list[int]", candidates[first].tolist())
         candidates = np.arange(2 * len(candidates), dtype=np.uint32)
 
 
-def murmur3(numbers: Hashes) -> Hashes:
+def _murmur3(numbers: Hashes) -> Hashes:
     """Return the hash by which Spark partitions integers (``Murmur3_x86_32.hashInt``)."""
     mixed = _rotate_left(numbers * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
     hashes = _rotate_left(_SEED ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _HEADER = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
-COLUMNS = (
+_COLUMNS = (
     types.StructField("key", types.BinaryType()),
     types.StructField("value", types.BinaryType()),
     types.StructField("topic", types.StringType()),
@@ -61,7 +61,7 @@ def table_schema(options: Mapping[str, str]) -> types.StructType:
         types.StructField("value", field.dataType, metadata=metadata)
         if field.name == "value"
         else field
-        for field in COLUMNS
+        for field in _COLUMNS
     ]
     return types.StructType(fields)
 

@@ -3,9 +3,9 @@
 Prints every violation: words that have another word in this project, hints that are no sentence,
 documented arguments that do not exist, sections of docstrings for fields, public classes or
 functions of the same name, attributes with the name of a function of their module, loggers that do
-not have the name of their module, and constants without an underscore that only one file uses. In
-tests and tools too: constants below a class or function that they do not need, variables whose name
-says nothing, test files that have the name of no module, and imports of test files.
+not have the name of their module, and names without an underscore that only one file uses. In tests
+and tools too: constants below a class or function that they do not need, variables whose name says
+nothing, test files that have the name of no module, and imports of test files.
 """
 
 import ast
@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from tools.checks.private_names import private_names
 from tools.checks.unit_tests import imported_tests, misnamed_tests
 
 VAGUE = {"each", "one", "found", "made", "given", "told", "wanted"}
 VAGUE_IN_PRODUCT = VAGUE | {"asked", "info", "most", "needy", "some"}
 WORDS = re.compile(r"\b(can't|can not|\w*serialis\w+)\b", re.IGNORECASE)
 ARGUMENT = re.compile(r"^ {4}(\w+):", re.MULTILINE)
-CONSTANT = re.compile(r"[A-Z][A-Z\d_]+")
 _OF_EACH_FORMAT = {"compile_spec", "derive"}
 """Functions that a module of each format defines."""
 START = re.compile(r"[a-z]\w*(?![\w:.=])")
@@ -99,37 +99,23 @@ def partial_hints(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def repeated_names(paths: Iterable[Path]) -> Iterator[str]:
-    """Yield a line for each public class or function that has the name of an earlier one."""
+    """Yield a line for each public class, function or variable with the name of an earlier one."""
     first: dict[str, Path] = {}
     for path in paths:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, _DEFINITIONS) and not node.name.startswith("_"):
-                earlier = first.setdefault(node.name, path)
-                if earlier != path and node.name not in _OF_EACH_FORMAT:
-                    yield f"{path}:{node.lineno}: {node.name} is also defined in {earlier}"
+            for name in _defined_names(node):
+                earlier = first.setdefault(name, path)
+                if earlier != path and name not in _OF_EACH_FORMAT:
+                    yield f"{path}:{node.lineno}: {name} is also defined in {earlier}"
 
 
-def private_constants(paths: Iterable[Path], others: Iterable[Path]) -> Iterator[str]:
-    """Yield a line for each constant in `paths` that needs an underscore: no other file uses it."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in (*paths, *others)}
-    used = {name for tree in trees.values() for node in ast.walk(tree) for name in _used(node)}
-    for path in paths:
-        for node in trees[path].body:
-            if isinstance(node, ast.Assign | ast.AnnAssign):
-                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-                name = ast.unparse(target)
-                if CONSTANT.fullmatch(name) and not used & {name, f"{path.stem}.{name}"}:
-                    yield f"{path}:{node.lineno}: only this file uses {name}: begin it with _"
-
-
-def _used(node: ast.AST) -> list[str]:
-    """Return the imported names, with their module's last name, or the attribute, or the text."""
-    if isinstance(node, ast.ImportFrom):
-        module = (node.module or "").rpartition(".")[2]
-        return [f"{module}.{alias.name}" for alias in node.names]
-    if isinstance(node, ast.Attribute):
-        return [node.attr]
-    return [_string_of(node)] if isinstance(node, ast.Constant) else []
+def _defined_names(node: ast.stmt) -> list[str]:
+    """Return the public names that a statement defines, except constants in capitals."""
+    names = [node.name] if isinstance(node, _DEFINITIONS) else []
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for name in names if name[0] != "_" and not name.isupper()]
 
 
 def _string_of(node: ast.expr) -> str:
@@ -202,7 +188,14 @@ def main() -> None:
     if not sys.argv[1:]:
         tests = _files([_ROOT / "tests"])
         others = [*tests, *_files([_ROOT / "tools"])]
-        violations += private_constants(paths, others)
+        users = [*others, *_files([_ROOT / "examples"]), *_ROOT.glob("*.py")]
+        pages = [
+            *_ROOT.glob("*.toml"),
+            *_ROOT.glob("*.pth"),
+            *_ROOT.glob("*.md"),
+            *_ROOT.glob("docs/*.md"),
+        ]
+        violations += private_names(paths, users, pages)
         violations += _violations_in(others, (partial(vague_names, vague=VAGUE), late_constants))
         violations += misnamed_tests(_ROOT / "tests" / "unit", _ROOT / "spark_kafka_sink")
         violations += [line for path in tests for line in imported_tests(path, _ROOT / "tests")]

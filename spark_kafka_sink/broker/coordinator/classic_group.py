@@ -33,7 +33,7 @@ Reply: TypeAlias = Callable[[Mapping[str, Any]], None]
 """Function that sends the response to a waiting request, given the response's fields."""
 
 
-def subscribed_topics(metadata: bytes) -> list[str] | None:
+def _subscribed_topics(metadata: bytes) -> list[str] | None:
     """Return the topics in a ConsumerProtocolSubscription, or None if it cannot be parsed.
 
     The fields of version 0 are the first fields of all versions.
@@ -169,7 +169,7 @@ class ClassicGroup:
         if not self.members or not self.protocol:
             return bool(self.members)
         subscriptions = [
-            subscribed_topics(m.joined.protocols[self.protocol]) for m in self.members.values()
+            _subscribed_topics(m.joined.protocols[self.protocol]) for m in self.members.values()
         ]
         return any(topics is None or topic in topics for topics in subscriptions)
 

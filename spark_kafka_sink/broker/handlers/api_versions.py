@@ -102,7 +102,7 @@ def api_versions(others: Iterable[ServedApi], versions: VersionRange) -> ServedA
     return ServedApi(ApiKey.API_VERSIONS, versions, handle)
 
 
-def sasl_handshake(_: RequestContext) -> HandlerResult:
+def _sasl_handshake(_: RequestContext) -> HandlerResult:
     """Fail with ILLEGAL_SASL_STATE: authentication is complete or not used, as in KafkaApis.
 
     During authentication, net/dispatcher.py processes SaslHandshake 0-1, which selects a mechanism
@@ -112,8 +112,8 @@ def sasl_handshake(_: RequestContext) -> HandlerResult:
     return {"error_code": ErrorCode.illegal_sasl_state, "mechanisms": ()}
 
 
-def sasl_authenticate(_: RequestContext) -> HandlerResult:
-    """See `sasl_handshake`."""
+def _sasl_authenticate(_: RequestContext) -> HandlerResult:
+    """See `_sasl_handshake`."""
     return {
         "error_code": ErrorCode.illegal_sasl_state,
         "error_message": "SaslAuthenticate request received after successful authentication",
@@ -152,8 +152,8 @@ _SERVED = [
     _serve(ApiKey.SYNC_GROUP, 0, 5, consumer_groups.sync_group),
     _serve_each_item(ApiKey.DESCRIBE_GROUPS, 0, 6, consumer_groups.describe_group),
     _serve(ApiKey.LIST_GROUPS, 0, 5, consumer_groups.list_groups),
-    _serve(ApiKey.SASL_HANDSHAKE, 0, 1, sasl_handshake),
-    _serve(ApiKey.SASL_AUTHENTICATE, 0, 2, sasl_authenticate),
+    _serve(ApiKey.SASL_HANDSHAKE, 0, 1, _sasl_handshake),
+    _serve(ApiKey.SASL_AUTHENTICATE, 0, 2, _sasl_authenticate),
     _serve(ApiKey.CREATE_TOPICS, 2, 7, topics.create_topics),
     _serve_each_item(ApiKey.DELETE_TOPICS, 1, 6, topics.delete_topic),
     _serve(ApiKey.INIT_PRODUCER_ID, 0, 5, transactions.init_producer_id),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
-class AlterConfigOp(IntEnum):
+class _AlterConfigOp(IntEnum):
     """Operations on a config. The values are the codes used in requests."""
 
     SET = 0
@@ -42,7 +42,7 @@ class AlterConfigOp(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigurableResource:
+class _ConfigurableResource:
     """A resource that has configs."""
 
     own: Mapping[str, str]
@@ -91,7 +91,7 @@ def _alter_each_resource(
     return context.handle_each_item(alter)
 
 
-def _find_for_change(context: RequestContext, item: Any) -> ConfigurableResource:
+def _find_for_change(context: RequestContext, item: Any) -> _ConfigurableResource:
     resource = _find_resource(context, item.resource_type, item.resource_name)
     if len({config.name for config in item.configs}) < len(item.configs):
         raise invalid_request("Error due to duplicate config keys")
@@ -123,17 +123,17 @@ def _change_configs(context: RequestContext, item: Any) -> None:
         resource.apply(own)
 
 
-def _change_config(own: dict[str, str], resource: ConfigurableResource, change: Any) -> None:
-    if change.config_operation not in set(AlterConfigOp):
+def _change_config(own: dict[str, str], resource: _ConfigurableResource, change: Any) -> None:
+    if change.config_operation not in set(_AlterConfigOp):
         has_message = resource.unknown_operation is ErrorCode.invalid_request
         text = f"Unknown operation {change.config_operation}." if has_message else ""
         raise ResponseError(resource.unknown_operation, text)
-    if change.config_operation == AlterConfigOp.DELETE:
+    if change.config_operation == _AlterConfigOp.DELETE:
         own.pop(change.name, None)
         return
     if change.value is None:
         raise invalid_request(f"Null value not supported for {change.name}")
-    if change.config_operation == AlterConfigOp.SET:
+    if change.config_operation == _AlterConfigOp.SET:
         own[change.name] = change.value
         return
     key = resource.keys.get(change.name)
@@ -144,7 +144,7 @@ def _change_config(own: dict[str, str], resource: ConfigurableResource, change: 
     current = own.get(change.name, resource.default(change.name))
     present = [value for value in current.split(",") if value]
     changed = change.value.split(",")
-    if change.config_operation == AlterConfigOp.APPEND:
+    if change.config_operation == _AlterConfigOp.APPEND:
         kept = present + [value for value in changed if value not in present]
     else:
         kept = [value for value in present if value not in changed]
@@ -154,22 +154,22 @@ def _change_config(own: dict[str, str], resource: ConfigurableResource, change: 
 def _change_log_levels(context: RequestContext, item: Any) -> None:
     check_node(context, item.resource_name)
     for change in item.configs:
-        if change.config_operation not in {AlterConfigOp.SET, AlterConfigOp.DELETE}:
+        if change.config_operation not in {_AlterConfigOp.SET, _AlterConfigOp.DELETE}:
             raise invalid_request("Log levels can only be set or deleted.")
         if change.name not in log_levels.effective_levels():
             raise ResponseError(ErrorCode.invalid_config, f"Logger {change.name} does not exist!")
-        if change.config_operation == AlterConfigOp.SET and change.value not in log_levels.LEVELS:
+        if change.config_operation == _AlterConfigOp.SET and change.value not in log_levels.LEVELS:
             raise ResponseError(
                 ErrorCode.invalid_config,
                 f"Log level {change.value} must be one of {list(log_levels.LEVELS)}.",
             )
     for change in () if context.request.validate_only else item.configs:
-        is_deleted = change.config_operation == AlterConfigOp.DELETE
+        is_deleted = change.config_operation == _AlterConfigOp.DELETE
         level = logging.NOTSET if is_deleted else log_levels.LEVELS[change.value]
         logging.getLogger(change.name).setLevel(level)
 
 
-def _find_resource(context: RequestContext, kind: int, name: str) -> ConfigurableResource:
+def _find_resource(context: RequestContext, kind: int, name: str) -> _ConfigurableResource:
     """Return a resource whose configs can be changed.
 
     Raises:
@@ -184,7 +184,7 @@ def _find_resource(context: RequestContext, kind: int, name: str) -> Configurabl
     raise invalid_request(f"Unknown resource type {kind}")
 
 
-def _topic_resource(context: RequestContext, name: str) -> ConfigurableResource:
+def _topic_resource(context: RequestContext, name: str) -> _ConfigurableResource:
     topics = context.cluster.topics
     topic = topics.named(name)
     if not is_topic_name(name):
@@ -203,7 +203,7 @@ def _topic_resource(context: RequestContext, name: str) -> ConfigurableResource:
         if topic is not None:
             topics.configure(topic, own)
 
-    return ConfigurableResource(
+    return _ConfigurableResource(
         own=config.own,
         keys=topic_config.TOPIC_KEYS,
         default=config.default,
@@ -212,7 +212,7 @@ def _topic_resource(context: RequestContext, name: str) -> ConfigurableResource:
     )
 
 
-def _broker_resource(context: RequestContext, name: str) -> ConfigurableResource:
+def _broker_resource(context: RequestContext, name: str) -> _ConfigurableResource:
     if name != ALL_BROKERS:
         check_node(context, name)
     dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
@@ -232,7 +232,7 @@ def _broker_resource(context: RequestContext, name: str) -> ConfigurableResource
         dynamic.set(BROKER, name, values)
         topics.set_broker_layers(dynamic.layers())
 
-    return ConfigurableResource(
+    return _ConfigurableResource(
         own=own,
         keys=topic_config.BROKER_KEYS,
         default=lambda name: topic_config.BROKER_KEYS[name].default,
@@ -242,7 +242,7 @@ def _broker_resource(context: RequestContext, name: str) -> ConfigurableResource
     )
 
 
-def _group_resource(context: RequestContext, name: str) -> ConfigurableResource:
+def _group_resource(context: RequestContext, name: str) -> _ConfigurableResource:
     if not name:
         raise invalid_request("Default group resources are not allowed.")
     dynamic = context.cluster.dynamic_configs
@@ -252,7 +252,7 @@ def _group_resource(context: RequestContext, name: str) -> ConfigurableResource:
         if problem := topic_config.problem_with(values, GROUP_KEYS, "group"):
             raise ResponseError(ErrorCode.invalid_config, problem)
 
-    return ConfigurableResource(
+    return _ConfigurableResource(
         own=own,
         keys=GROUP_KEYS,
         default=lambda name: GROUP_KEYS[name].default,

@@ -46,7 +46,7 @@ _CONSUMER = "consumer"
 """The protocol type of consumers, the only groups whose subscriptions can be read."""
 
 
-def check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
+def _check_member(context: RequestContext, group: ClassicGroup, generation: int) -> ErrorCode:
     """Return an error if the request's member is not in the current generation of the group.
 
     If the member is static and a newer member replaced it, the error is FENCED_INSTANCE_ID
@@ -74,7 +74,7 @@ def may_commit(
         return ErrorCode.none
     instance_id = context.get("group_instance_id", None)
     if generation >= 0 or context.get("member_id", "") or instance_id is not None:
-        error = check_member(context, group, generation)
+        error = _check_member(context, group, generation)
     else:
         error = ErrorCode.none if in_transaction or empty else ErrorCode.unknown_member_id
     completing = group.state is ClassicGroupState.COMPLETING_REBALANCE
@@ -129,7 +129,7 @@ def sync_group(context: RequestContext) -> HandlerResult:
     if context.version >= _SYNC_WITH_PROTOCOL and None in expected:
         return {"error_code": ErrorCode.inconsistent_group_protocol}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
-    if error := check_member(context, group, request.generation_id):
+    if error := _check_member(context, group, request.generation_id):
         return {"error_code": error}
     if context.version >= _SYNC_WITH_PROTOCOL and expected != (group.protocol_type, group.protocol):
         return {"error_code": ErrorCode.inconsistent_group_protocol}
@@ -145,7 +145,7 @@ def heartbeat(context: RequestContext) -> HandlerResult:
     if error := context.group_coordinator_error():
         return {"error_code": error}
     group = context.cluster.group_coordinator.get_or_empty(request.group_id)
-    error = check_member(context, group, request.generation_id)
+    error = _check_member(context, group, request.generation_id)
     if not error:
         error = group.heartbeat(request.member_id, context.cluster.clock.monotonic())
     return {"error_code": error}

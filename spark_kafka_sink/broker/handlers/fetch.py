@@ -36,7 +36,7 @@ _NO_RECORD = TimedOffset(-1, -1)
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionFetch:
+class _PartitionFetch:
     """A requested partition and its error, if any."""
 
     requested: Any
@@ -95,7 +95,7 @@ def fetch(context: RequestContext) -> HandlerResult:
     )
 
 
-def _partition_fetches(context: RequestContext) -> list[tuple[Any, list[PartitionFetch]]]:
+def _partition_fetches(context: RequestContext) -> list[tuple[Any, list[_PartitionFetch]]]:
     topics = context.request.topics
     return [
         (item, [_partition_fetch(context, item, requested) for requested in item.partitions])
@@ -103,24 +103,24 @@ def _partition_fetches(context: RequestContext) -> list[tuple[Any, list[Partitio
     ]
 
 
-def _partition_fetch(context: RequestContext, item: Any, requested: Any) -> PartitionFetch:
+def _partition_fetch(context: RequestContext, item: Any, requested: Any) -> _PartitionFetch:
     topic = context.find_topic(item)
     committed = context.reads_committed
     if topic is None:
-        return PartitionFetch(requested, None, unknown_topic(item), committed)
+        return _PartitionFetch(requested, None, unknown_topic(item), committed)
     partition = topic.partition(requested.partition)
     if partition is None:
-        return PartitionFetch(requested, None, ErrorCode.unknown_topic_or_partition, committed)
+        return _PartitionFetch(requested, None, ErrorCode.unknown_topic_or_partition, committed)
     epoch = getattr(requested, "current_leader_epoch", -1)
     error = partition.leadership_error(context.node, epoch)
     log = partition.log
     if not error and not log.start_offset <= requested.fetch_offset <= log.end_offset:
         error = ErrorCode.offset_out_of_range
-    return PartitionFetch(requested, partition, error, committed)
+    return _PartitionFetch(requested, partition, error, committed)
 
 
 def _fetch_response(
-    context: RequestContext, fetches: list[tuple[Any, list[PartitionFetch]]]
+    context: RequestContext, fetches: list[tuple[Any, list[_PartitionFetch]]]
 ) -> FieldValues:
     left = min(context.request.max_bytes, _MAX_BYTES)
     is_first = True
@@ -144,7 +144,7 @@ def _fetch_response(
 
 
 def _read_partition(
-    fetch: PartitionFetch, left: int, *, is_first: bool
+    fetch: _PartitionFetch, left: int, *, is_first: bool
 ) -> tuple[list[memoryview], dict[str, Any]]:
     """Return batches of a partition, and the other fields of the partition's response."""
     partition = fetch.partition
@@ -175,7 +175,7 @@ def _read_partition(
 
 
 def _aborted_transactions(
-    fetch: PartitionFetch, partition: Partition, data: list[memoryview]
+    fetch: _PartitionFetch, partition: Partition, data: list[memoryview]
 ) -> list[FieldValues]:
     """Return the aborted transactions for the response.
 

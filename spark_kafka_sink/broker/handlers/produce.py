@@ -45,7 +45,7 @@ class PartitionProduceData:
     rejected: log_validator.RejectedBatchError | None = None
 
 
-def produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
+def _produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:
     """Return the topics in the order of the request. Each partition occurs only once."""
     if len(topic_data) == 1 and len(topic_data[0].partition_data) == 1:
         data = topic_data[0].partition_data[0]
@@ -153,7 +153,7 @@ def produce(context: RequestContext) -> HandlerResult:
     version 10 (KIP-951). Topics are identified by id since version 13 (KIP-516).
     """
     unconfirmed: list[Unconfirmed] = []
-    topics = produce_data(context.request.topic_data)
+    topics = _produce_data(context.request.topic_data)
     _add_to_transaction(context, topics)
     responses = [_append_to_topic(context, item, data, unconfirmed) for item, data in topics]
     partitions = [p for response in responses for p in response["partition_responses"]]

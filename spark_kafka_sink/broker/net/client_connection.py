@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-MAX_UNSENT = 4 * 1024 * 1024
+_MAX_UNSENT = 4 * 1024 * 1024
 """Number of unsent response bytes above which a connection's next request must wait."""
 _MAX_PARTS = 256
 """Maximum number of buffers for one gathering write, below the limit of every system."""
@@ -73,7 +73,7 @@ class ClientConnection:
 
         Reading continues while a request is being served, so that a disconnect is detected.
         """
-        return not self.backlog and self.unsent < MAX_UNSENT
+        return not self.backlog and self.unsent < _MAX_UNSENT
 
     def room(self, shared: memoryview) -> memoryview:
         """Return the buffer for received bytes; see `FrameBuffer`."""
@@ -95,7 +95,7 @@ class ClientConnection:
     @property
     def can_serve(self) -> bool:
         """True if a received request can be served now. No socket event indicates this."""
-        return not self.is_busy and not self.is_closed and self.unsent < MAX_UNSENT
+        return not self.is_busy and not self.is_closed and self.unsent < _MAX_UNSENT
 
     def take_request(self) -> memoryview | None:
         """Return the next request, or None. Later requests wait until `add_response` is called."""

@@ -25,7 +25,7 @@ class EndedTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingVerification:
+class _PendingVerification:
     """The first batch of a producer whose verification by the coordinator is pending (KIP-890).
 
     Also used for a batch that the storage could not append. If the batch is resent, no later batch
@@ -51,8 +51,8 @@ class LogTransactions:
 
     def __init__(self) -> None:
         self.ongoing: dict[int, int] = {}
-        self.verifying: dict[int, PendingVerification] = {}
-        self._verifying_before: dict[int, PendingVerification] = {}
+        self.verifying: dict[int, _PendingVerification] = {}
+        self._verifying_before: dict[int, _PendingVerification] = {}
         self._aborted: list[EndedTransaction] = []
         self._unreplicated: list[EndedTransaction] = []
 
@@ -114,7 +114,7 @@ class LogTransactions:
     def verify(self, header: BatchHeader, *, starts_at_zero: bool) -> None:
         """Register a batch that is being verified or could not be appended.
 
-        See `PendingVerification`.
+        See `_PendingVerification`.
         """
         pending = self.verifying.get(header.producer_id)
         lowest = header.base_sequence
@@ -122,4 +122,4 @@ class LogTransactions:
             lowest = min(lowest, pending.lowest_sequence)
         if pending is None or header.producer_epoch >= pending.epoch:
             epoch = header.producer_epoch
-            self.verifying[header.producer_id] = PendingVerification(epoch, lowest, starts_at_zero)
+            self.verifying[header.producer_id] = _PendingVerification(epoch, lowest, starts_at_zero)

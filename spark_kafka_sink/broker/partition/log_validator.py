@@ -209,7 +209,7 @@ def _rejected_records(
     )
 
 
-def with_largest_time(
+def _with_largest_time(
     records: memoryview | bytes, header: BatchHeader, largest: int
 ) -> tuple[memoryview | bytes, BatchHeader]:
     """Return the batch with its largest record timestamp and CreateTime in the header."""
@@ -279,7 +279,7 @@ def validate(
     if checksum(records) != header.crc:
         raise RejectedBatchError(ErrorCode.corrupt_message, "The CRC-32C of the batch is wrong")
     _check_header(header)
-    return with_largest_time(records, header, check_records(records, header, options))
+    return _with_largest_time(records, header, check_records(records, header, options))
 
 
 def transactional_header(records: memoryview | bytes | None) -> BatchHeader | None:

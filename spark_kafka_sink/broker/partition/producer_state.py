@@ -39,7 +39,7 @@ Verdict: TypeAlias = BatchMetadata | ErrorCode
 
 
 @dataclass(slots=True)
-class ProducerStateEntry:
+class _ProducerStateEntry:
     """The state of a producer id: its newest epoch and the last batches of this epoch."""
 
     epoch: int
@@ -66,7 +66,7 @@ class ProducerStateManager:
     """The state of all producer ids in one partition."""
 
     def __init__(self) -> None:
-        self.entries: dict[int, ProducerStateEntry] = {}
+        self.entries: dict[int, _ProducerStateEntry] = {}
         self._ends: dict[int, int] = {}
         """The last offset of each producer id at the last call of `expire`."""
 
@@ -102,7 +102,7 @@ class ProducerStateManager:
         for batch in entry.batches:
             if (batch.first_sequence, batch.last_sequence) == (header.base_sequence, last):
                 return batch
-        return _order_error(follows(entry.last_sequence, header.base_sequence))
+        return _order_error(_follows(entry.last_sequence, header.base_sequence))
 
     def remember(self, header: BatchHeader, base_offset: int, append_time: int) -> None:
         """Store a batch that was appended."""
@@ -149,10 +149,10 @@ class ProducerStateManager:
             last = max(kept)
             self.entries[producer_id] = replace(entry, batches=batches, last_offset=last)
 
-    def _entry_of_epoch(self, producer_id: int, epoch: int) -> ProducerStateEntry:
+    def _entry_of_epoch(self, producer_id: int, epoch: int) -> _ProducerStateEntry:
         entry = self.entries.get(producer_id)
         if entry is None:
-            entry = self.entries[producer_id] = ProducerStateEntry(epoch)
+            entry = self.entries[producer_id] = _ProducerStateEntry(epoch)
         elif entry.epoch != epoch:
             entry.epoch = epoch
             entry.batches.clear()
@@ -169,6 +169,6 @@ def last_sequence(header: BatchHeader) -> int:
     return (header.base_sequence + header.last_offset_delta) & MAX_SEQUENCE
 
 
-def follows(last: int, first: int) -> bool:
+def _follows(last: int, first: int) -> bool:
     """Return True if sequence `first` directly follows `last`."""
     return first == (last + 1) & MAX_SEQUENCE

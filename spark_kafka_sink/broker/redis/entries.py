@@ -29,9 +29,9 @@ _MAX_SEQUENCE_BITS = 20
 """Maximum number of sequence bits. The remaining 43 bits of an offset represent times until 2248.
 """
 KEY = b"key"
-VALUE = b"value"
-TIMESTAMP = b"timestamp"
-HEADER = b"header."
+_VALUE = b"value"
+_TIMESTAMP = b"timestamp"
+_HEADER = b"header."
 _NULL_HEADER = b"null-header."
 Fields: TypeAlias = list[bytes]
 """Alternating field names and values, as Redis returns them."""
@@ -101,13 +101,13 @@ def write_fields(record: Record) -> Fields:
     if record.key is not None:
         fields += (KEY, record.key)
     if record.value is not None:
-        fields += (VALUE, record.value)
-    fields += (TIMESTAMP, b"%d" % record.timestamp)
+        fields += (_VALUE, record.value)
+    fields += (_TIMESTAMP, b"%d" % record.timestamp)
     for name, content in record.headers:
         if content is None:
             fields += (_NULL_HEADER + name.encode(), b"")
         else:
-            fields += (HEADER + name.encode(), content)
+            fields += (_HEADER + name.encode(), content)
     return fields
 
 
@@ -127,12 +127,12 @@ def _read_fields(fields: Fields) -> _Row:
     for name, content in zip(fields[::2], fields[1::2], strict=True):
         if name == KEY:
             key = content
-        elif name == VALUE:
+        elif name == _VALUE:
             value = content
-        elif name == TIMESTAMP:
+        elif name == _TIMESTAMP:
             timestamp = int(content)
-        elif name.startswith(HEADER):
-            headers.append((name[len(HEADER) :], content))
+        elif name.startswith(_HEADER):
+            headers.append((name[len(_HEADER) :], content))
         elif name.startswith(_NULL_HEADER):
             headers.append((name[len(_NULL_HEADER) :], None))
     return _Row(key, value, timestamp, headers)
@@ -145,7 +145,7 @@ def read_record_columns(entries: Sequence[Fields]) -> Columns:
         ValueError: a timestamp is not a number.
     """
     names = entries[0][::2] if entries else []
-    is_plain = TIMESTAMP in names and {KEY, VALUE, TIMESTAMP}.issuperset(names)
+    is_plain = _TIMESTAMP in names and {KEY, _VALUE, _TIMESTAMP}.issuperset(names)
     if is_plain and all(fields[::2] == names for fields in entries):
         return _plain_columns(entries, names)
     rows = [_read_fields(fields) for fields in entries]
@@ -167,8 +167,8 @@ def _plain_columns(entries: Sequence[Fields], names: Fields) -> Columns:
         at = 2 * names.index(name) + 1
         return _binary_array([fields[at] for fields in entries])
 
-    value = column(VALUE)
-    at = 2 * names.index(TIMESTAMP) + 1
+    value = column(_VALUE)
+    at = 2 * names.index(_TIMESTAMP) + 1
     return Columns(
         value=pa.nulls(len(entries), pa.binary()) if value is None else value,
         key=column(KEY),

@@ -41,7 +41,7 @@ _READ_BYTES = 1 << 20
 """Maximum bytes per read, unless the first batch is larger. A read blocks the calling thread."""
 
 
-class RedisBatchTable(BatchTable):
+class _RedisBatchTable(BatchTable):
     """A `BatchTable` from whose start batches can be dropped. It uses 32 bytes per batch."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class RedisLogStorage(LogStorage):
     """Returns True if Redis's replicas have all records before an offset; None if acks=all does not
     wait for the replicas.
     """
-    _table: RedisBatchTable = field(default_factory=RedisBatchTable, init=False)
+    _table: _RedisBatchTable = field(default_factory=_RedisBatchTable, init=False)
     _start: int = field(default=0, init=False)
     _has_lost: bool = field(default=False, init=False)
 

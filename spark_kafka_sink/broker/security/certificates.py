@@ -41,7 +41,7 @@ _VERIFY = {
 }
 
 
-class PemFiles:
+class _PemFiles:
     """A folder for PEM files that only its owner can read. It is deleted with this object.
 
     Raises:
@@ -227,7 +227,7 @@ class ServerTls:
         """Signs the certificates of clients. Also signs the server's certificate unless files are
         given.
         """
-        self.files = PemFiles()
+        self.files = _PemFiles()
         self._client_auth = client_auth
         self.hosts = tuple(hosts)
         if files is None:

@@ -64,7 +64,7 @@ class SaslServer(ABC):
         """
 
 
-class Stage(Enum):
+class _Stage(Enum):
     """The stages of an authentication."""
 
     VERSIONS_OR_HANDSHAKE = auto()
@@ -74,11 +74,11 @@ class Stage(Enum):
     FAILED = auto()
 
 
-_ALLOWED: Mapping[Stage, frozenset[int]] = {
-    Stage.VERSIONS_OR_HANDSHAKE: frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}),
-    Stage.HANDSHAKE: frozenset({ApiKey.SASL_HANDSHAKE}),
-    Stage.AUTHENTICATE: frozenset({ApiKey.SASL_AUTHENTICATE}),
-    Stage.FAILED: frozenset(),
+_ALLOWED: Mapping[_Stage, frozenset[int]] = {
+    _Stage.VERSIONS_OR_HANDSHAKE: frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE}),
+    _Stage.HANDSHAKE: frozenset({ApiKey.SASL_HANDSHAKE}),
+    _Stage.AUTHENTICATE: frozenset({ApiKey.SASL_AUTHENTICATE}),
+    _Stage.FAILED: frozenset(),
 }
 """The requests allowed in each stage. Any other request closes the connection."""
 
@@ -105,7 +105,7 @@ class SaslServerAuthenticator:
     ) -> None:
         self._makers = makers
         self._max_reauth_ms = max_reauth_ms
-        self._stage = Stage.VERSIONS_OR_HANDSHAKE
+        self._stage = _Stage.VERSIONS_OR_HANDSHAKE
         self._mechanism = ""
         self._exchange: SaslServer | None = None
         self._session: _Session | None = None
@@ -119,12 +119,12 @@ class SaslServerAuthenticator:
     @property
     def is_complete(self) -> bool:
         """True if the client is authenticated and not re-authenticating."""
-        return self._stage is Stage.COMPLETE
+        return self._stage is _Stage.COMPLETE
 
     @property
     def has_failed(self) -> bool:
         """True if the connection must be closed after the last response."""
-        return self._stage is Stage.FAILED
+        return self._stage is _Stage.FAILED
 
     @property
     def user(self) -> str | None:
@@ -137,7 +137,7 @@ class SaslServerAuthenticator:
         Raises:
             ProtocolError: the session has expired.
         """
-        if self._stage is not Stage.COMPLETE:
+        if self._stage is not _Stage.COMPLETE:
             return False
         expires_at = self._session.expires_at if self._session is not None else None
         if expires_at is None:
@@ -157,22 +157,22 @@ class SaslServerAuthenticator:
         if api in _ALLOWED[self._stage]:
             return
         name = next((known.name for known in ApiKey if known == api), f"API {api}")
-        during = "authentication" if self._stage is Stage.AUTHENTICATE else "handshake"
+        during = "authentication" if self._stage is _Stage.AUTHENTICATE else "handshake"
         raise ProtocolError(f"Unexpected Kafka request of type {name} during SASL {during}")
 
     def sent_versions(self) -> None:
         """Register that the client has sent ApiVersions, which is allowed only once."""
-        self._stage = Stage.HANDSHAKE
+        self._stage = _Stage.HANDSHAKE
 
     def handshake(self, mechanism: str, version: int) -> dict[str, Any]:
         """Return the response to SaslHandshake."""
         enabled = tuple(self._makers)
         if mechanism not in enabled:
-            self._stage = Stage.FAILED
+            self._stage = _Stage.FAILED
             return {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": enabled}
         self._mechanism = mechanism
         self._exchange = self._makers[mechanism]()
-        self._stage = Stage.AUTHENTICATE
+        self._stage = _Stage.AUTHENTICATE
         self.takes_tokens = version == _RAW_TOKENS_VERSION
         return {"error_code": ErrorCode.none, "mechanisms": enabled}
 
@@ -181,7 +181,7 @@ class SaslServerAuthenticator:
         try:
             challenge = self._evaluate_message(message, clock)
         except SaslServerError as error:
-            self._stage = Stage.FAILED
+            self._stage = _Stage.FAILED
             self.failure_reason = error.message
             is_public = isinstance(error, SaslAuthenticationError)
             return {
@@ -189,7 +189,7 @@ class SaslServerAuthenticator:
                 "error_message": error.message if is_public else self._hidden_reason(),
                 "auth_bytes": b"",
             }
-        lifetime = self._lifetime_ms if self._stage is Stage.COMPLETE else 0
+        lifetime = self._lifetime_ms if self._stage is _Stage.COMPLETE else 0
         return {
             "error_code": ErrorCode.none,
             "error_message": None,
@@ -205,7 +205,7 @@ class SaslServerAuthenticator:
         try:
             return self._evaluate_message(message, clock)
         except SaslServerError as error:
-            self._stage = Stage.FAILED
+            self._stage = _Stage.FAILED
             self.failure_reason = error.message
             return None
 
@@ -214,7 +214,7 @@ class SaslServerAuthenticator:
         if last is not None and now - last < _MIN_REAUTH_S:
             return False
         self._reauthenticated_at = now
-        self._stage = Stage.HANDSHAKE
+        self._stage = _Stage.HANDSHAKE
         self.takes_tokens = False
         return True
 
@@ -242,7 +242,7 @@ class SaslServerAuthenticator:
         lifetime = self._lifetime_ms = self._session_lifetime(exchange, clock)
         expires_at = None if lifetime is None else clock.monotonic() + lifetime / 1000
         self._session = _Session(self._mechanism, exchange.user, expires_at)
-        self._stage = Stage.COMPLETE
+        self._stage = _Stage.COMPLETE
         self.takes_tokens = False
         self._exchange = None
 

@@ -86,7 +86,7 @@ class ServerSecurity:
         return SaslServerAuthenticator(self._makers, self.settings.connections_max_reauth_ms)
 
 
-def trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]:
+def _trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]:
     """Return the client options for the truststore and, with a certificate, for the keystore."""
     options: dict[str, str] = {}
     if ca_certificate is not None:
@@ -271,7 +271,7 @@ class SecurityControls(ABC):
         options = {
             "bootstrap.servers": self.bootstrap_servers,
             "security.protocol": self.security_protocol,
-            **trust(ca, certificate),
+            **_trust(ca, certificate),
             **self._login_options(user, mechanism),
         }
         return {prefix + name: value for name, value in options.items()}

@@ -18,7 +18,7 @@ _TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _CANNOT_SYNC_FOLDERS = frozenset({errno.EACCES, errno.EBADF, errno.EINVAL})
 
 
-def allowed_files() -> int:
+def _allowed_files() -> int:
     """Return the maximum number of open log files: half of the process's limit."""
     try:
         import resource
@@ -53,7 +53,7 @@ class FileHandles:
     """
 
     def __init__(self, limit: int | None = None) -> None:
-        self._limit = allowed_files() if limit is None else limit
+        self._limit = _allowed_files() if limit is None else limit
         self._open: OrderedDict[Path, int] = OrderedDict()
 
     def __len__(self) -> int:

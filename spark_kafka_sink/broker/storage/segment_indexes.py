@@ -23,7 +23,7 @@ _TIME_ENTRY = Struct(">qi")
 """Timestamp in milliseconds, and the relative offset of the batch with this timestamp."""
 
 
-class IndexFile:
+class _IndexFile:
     """A file of fixed-size entries, opened when the first entry is written."""
 
     def __init__(self, path: Path, entry: Struct, handles: FileHandles) -> None:
@@ -70,8 +70,8 @@ class SegmentIndexes:
 
     def __init__(self, folder: Path, base_offset: int, interval: int, handles: FileHandles) -> None:
         name = f"{base_offset:020d}"
-        self.offsets = IndexFile(folder / f"{name}.index", _OFFSET_ENTRY, handles)
-        self.times = IndexFile(folder / f"{name}.timeindex", _TIME_ENTRY, handles)
+        self.offsets = _IndexFile(folder / f"{name}.index", _OFFSET_ENTRY, handles)
+        self.times = _IndexFile(folder / f"{name}.timeindex", _TIME_ENTRY, handles)
         self._files = (self.offsets, self.times)
         self._base = base_offset
         self._interval = interval

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 KEY = "tailnum"
-LINE = "line"
+_LINE = "line"
 """Column of the saved file with a row's position in the source, which defines the order."""
 
 Row = tuple[object, ...]
@@ -77,9 +77,9 @@ class Flights:
         return dict(groups)
 
     def save(self, path: Path) -> None:
-        """Write a Parquet file that Spark can read, with the rows' numbers in `LINE`."""
+        """Write a Parquet file that Spark can read, with the rows' numbers in `_LINE`."""
         lines = pa.array(range(len(self)), pa.int64())
-        pq.write_table(self.table.append_column(LINE, lines), path)
+        pq.write_table(self.table.append_column(_LINE, lines), path)
 
 
 def _whole_numbers(column: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
@@ -126,10 +126,10 @@ def flights_as_records(spark: SparkSession, path: Path, tasks: int) -> DataFrame
     from pyspark.sql import functions as sf
 
     flights = spark.read.parquet(str(path))
-    fields = [name for name in flights.columns if name != LINE]
+    fields = [name for name in flights.columns if name != _LINE]
     return (
         flights.repartition(tasks, KEY)
-        .sortWithinPartitions(LINE)
+        .sortWithinPartitions(_LINE)
         .select(
             sf.col(KEY).alias("key"),
             sf.to_json(sf.struct(*fields), {"ignoreNullFields": "false"}).alias("value"),

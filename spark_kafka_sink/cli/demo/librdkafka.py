@@ -28,10 +28,10 @@ _HINT = (
     "Give certificates as PEM, which keytool -exportcert -rfc writes; or write without the demo "
     "and check with your own client."
 )
-TIMEOUT_S = 10.0
+_TIMEOUT_S = 10.0
 _STALLED_S = 30.0
 """Seconds without a record after which the consumer is considered stalled."""
-BATCH = 10_000
+_BATCH = 10_000
 
 
 def librdkafka_config(security: security_config.SecurityConfig) -> dict[str, str]:
@@ -188,7 +188,7 @@ class DemoTopic:
         admin = AdminClient({"bootstrap.servers": self._servers, "log_level": 0, **self._security})
         try:
             new = NewTopic(self.name, num_partitions=partitions, replication_factor=1)
-            created = admin.create_topics([new], request_timeout=TIMEOUT_S)
+            created = admin.create_topics([new], request_timeout=_TIMEOUT_S)
             _wait_unless_exists(created[self.name].result)
             self._partitions = self._find_partitions()
         except KafkaException as error:
@@ -202,9 +202,9 @@ class DemoTopic:
 
     def _find_partitions(self) -> list[int]:
         """Wait until all partitions have a leader, and return their numbers."""
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + _TIMEOUT_S
         while True:
-            topic = self._consumer.list_topics(self.name, timeout=TIMEOUT_S).topics[self.name]
+            topic = self._consumer.list_topics(self.name, timeout=_TIMEOUT_S).topics[self.name]
             led = [
                 number for number, partition in topic.partitions.items() if partition.leader >= 0
             ]
@@ -219,7 +219,7 @@ class DemoTopic:
         sizes = {}
         for number in self._partitions:
             topic_partition = TopicPartition(self.name, number)
-            low, high = self._consumer.get_watermark_offsets(topic_partition, timeout=TIMEOUT_S)
+            low, high = self._consumer.get_watermark_offsets(topic_partition, timeout=_TIMEOUT_S)
             sizes[number] = int(high) - int(low)
         return sizes
 
@@ -238,7 +238,7 @@ class DemoTopic:
         self._consumer.assign([TopicPartition(self.name, n, 0) for n in self._partitions])
         last = time.monotonic()
         while received.count < expected:
-            for message in self._consumer.consume(BATCH, timeout=0.2):
+            for message in self._consumer.consume(_BATCH, timeout=0.2):
                 if message.error() is not None:
                     raise self._read_back_error(str(message.error()))
                 received.add(message)

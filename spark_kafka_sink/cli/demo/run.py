@@ -49,30 +49,30 @@ _LINES_SHOWN = 40
 _PIPE_WIDTH = 120
 
 
-def find_java() -> str | None:
+def _find_java() -> str | None:
     """Return the path of `java` as Spark finds it: in JAVA_HOME if set, otherwise on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
 
 
-def require_java() -> None:
+def _require_java() -> None:
     """Check that Java is installed for Spark, whose own error would be less clear.
 
     Raises:
         ConfigError: Java is missing or too old.
     """
-    java = find_java()
+    java = _find_java()
     if java is None:
         raise ConfigError(f"{_JAVA_HINT} (none was found)")
     printed = subprocess.run(  # noqa: S603 - the user's own java
         [java, "-version"], capture_output=True, text=True, check=False, encoding="utf-8"
     ).stderr
-    version = major_version(printed)
+    version = _major_version(printed)
     if version is None or version < _MIN_JAVA:
         raise ConfigError(f"{_JAVA_HINT} ({java} is version {version or 'unknown'})")
 
 
-def major_version(printed: str) -> int | None:
+def _major_version(printed: str) -> int | None:
     """Return the major version in the output of `java -version` (8 for 1.8), or None."""
     matched = re.search(r'version "(?:1\.)?(\d+)', printed)
     return int(matched.group(1)) if matched else None
@@ -98,7 +98,7 @@ def run_demo(options: DemoOptions) -> bool:
         KafkaProdError: something that the demo needs is missing, or the write failed.
     """
     check_demo_options(options)
-    require_java()
+    _require_java()
     require_extra("demo", "the demo")
     with tempfile.TemporaryDirectory(prefix="kafkaprod-demo-") as folder:
         return _Demo(options, _new_console(), Path(folder)).run()

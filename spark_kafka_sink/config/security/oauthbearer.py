@@ -100,7 +100,7 @@ _LOG = logging.getLogger(__name__)
 _VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 
 
-def issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None:
+def _issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | None:
     """Return the TLS settings for the issuer, or None to trust the system's authorities.
 
     Raises:
@@ -152,7 +152,7 @@ def _check_ssl_names(shown: Mapping[str, str], options: JaasOptions, prefix: str
             warn_once(_LOG, UNKNOWN_OPTION, options.option_name, f"{prefix}{meant}")
 
 
-def unsecured_token_login(
+def _unsecured_token_login(
     options: JaasOptions, extensions: tuple[tuple[str, str], ...]
 ) -> UnsecuredTokenLogin:
     """Build the login with an unsecured token, from the claims in the login module.
@@ -207,7 +207,7 @@ def oauthbearer_login(values: SecurityValues, options: JaasOptions) -> BearerLog
         return TokenLogin(token=token, extensions=extensions)
     url = values.text(_URL) or options.text(_STRIMZI_URL)
     if url is None and (handler is LoginHandler.UNSECURED or options.with_prefix(_CLAIMS)):
-        return unsecured_token_login(options, _sasl_extensions(values, options, unsecured=True))
+        return _unsecured_token_login(options, _sasl_extensions(values, options, unsecured=True))
     if url is None:
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is OAUTHBEARER, which requires a token",
@@ -278,7 +278,7 @@ def _from_issuer(
         read_timeout_ms=_timeout_ms(values, options, "read"),
         retry_backoff_ms=values.number("sasl.login.retry.backoff.ms") or 0,
         retry_backoff_max_ms=values.number("sasl.login.retry.backoff.max.ms") or 0,
-        tls=issuer_tls(values, options),
+        tls=_issuer_tls(values, options),
     )
 
 

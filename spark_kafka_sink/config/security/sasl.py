@@ -88,7 +88,7 @@ _SCRAM_MECHANISMS = frozenset({Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512}
 JAAS = "sasl.jaas.config"
 
 
-def kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogin:
+def _kerberos_login(values: SecurityValues, options: JaasOptions) -> KerberosLogin:
     """Build the login with a keytab and its principal, or with the ticket cache.
 
     Raises:
@@ -135,7 +135,7 @@ def _only_value(values: SecurityValues, option: str, options: JaasOptions, name:
     return own or jaas or None
 
 
-def msk_iam_login(options: JaasOptions) -> MskIamLogin:
+def _msk_iam_login(options: JaasOptions) -> MskIamLogin:
     """Build the login with credentials from AWS's default chain, a profile or a role.
 
     Raises:
@@ -172,7 +172,7 @@ def may_contain_secret(entry: JaasEntry) -> bool:
     return not all(Secret(value, name).is_reference for name, value in others.items())
 
 
-def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
+def _misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, ...]:
     """Return the known options that are not set but resemble an unknown option that is set."""
     known, own_options = _MODULE_OPTIONS[module], options.options
     resembled = {
@@ -183,13 +183,13 @@ def misspelled_options(module: LoginModule, options: JaasOptions) -> tuple[str, 
     return tuple(sorted(name for name in known & resembled if name not in own_options))
 
 
-def warn_misspelled(module: LoginModule, options: JaasOptions) -> None:
+def _warn_misspelled(module: LoginModule, options: JaasOptions) -> None:
     """Warn about options of a login module that might be misspelled."""
-    for name in misspelled_options(module, options):
+    for name in _misspelled_options(module, options):
         warn_once(_LOG, UNKNOWN_OPTION, options.option_name, name)
 
 
-def mechanism_of(values: SecurityValues) -> Mechanism:
+def _mechanism_of(values: SecurityValues) -> Mechanism:
     """Return the mechanism. It is AWS_MSK_IAM for OAUTHBEARER with Amazon's callback handler.
 
     Raises:
@@ -212,10 +212,10 @@ def resolve_references(config: SaslConfig) -> Login:
         return config.login
     jaas = config.login.jaas
     entry = parse_jaas(jaas.reveal(), jaas.option)
-    return build_login(config.mechanism, SecurityValues(dict(config.login.settings)), entry)
+    return _build_login(config.mechanism, SecurityValues(dict(config.login.settings)), entry)
 
 
-def build_login(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry | None) -> Login:
+def _build_login(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry | None) -> Login:
     """Build the login of a mechanism; `entry` is None if there is no sasl.jaas.config.
 
     Raises:
@@ -225,7 +225,7 @@ def build_login(mechanism: Mechanism, values: SecurityValues, entry: JaasEntry |
         return _login_of(mechanism, values, JaasOptions())
     _check_module(mechanism, values, entry)
     login = _login_of(mechanism, values, entry.options)
-    warn_misspelled(entry.module, entry.options)
+    _warn_misspelled(entry.module, entry.options)
     return login
 
 
@@ -234,9 +234,9 @@ def _login_of(mechanism: Mechanism, values: SecurityValues, options: JaasOptions
         case Mechanism.OAUTHBEARER:
             return oauthbearer_login(values, options)
         case Mechanism.AWS_MSK_IAM:
-            return msk_iam_login(options)
+            return _msk_iam_login(options)
         case Mechanism.GSSAPI:
-            return kerberos_login(values, options)
+            return _kerberos_login(values, options)
         case Mechanism.PLAIN | Mechanism.SCRAM_SHA_256 | Mechanism.SCRAM_SHA_512:
             return PasswordLogin(
                 username=_required_secret(mechanism, values, options, "username"),
@@ -293,7 +293,7 @@ def _required_secret(
     if source_options is None:
         module = _MODULES[mechanism][0]
         typo = ""
-        if name in misspelled_options(module, options):
+        if name in _misspelled_options(module, options):
             typo = f"{options.option_name} has an unknown option: did you mean {name}? "
         raise ConfigError(
             f"option {values.name('sasl.mechanism')} is {mechanism.value}, which requires a {name}",
@@ -312,15 +312,15 @@ def sasl_config(values: SecurityValues) -> SaslConfig:
     Raises:
         ConfigError: options contradict each other, or a required option is missing.
     """
-    mechanism = mechanism_of(values)
+    mechanism = _mechanism_of(values)
     _warn_unused(values, mechanism)
     refresh = _refresh_policy(values)
     jaas = values.secret(JAAS)
     if jaas is None or not jaas.source:
-        login = build_login(mechanism, values, None)
+        login = _build_login(mechanism, values, None)
         return SaslConfig(mechanism=mechanism, login=login, refresh=refresh)
     if not jaas.is_reference:
-        login = build_login(mechanism, values, parse_jaas(jaas.reveal(), jaas.option))
+        login = _build_login(mechanism, values, parse_jaas(jaas.reveal(), jaas.option))
         return SaslConfig(mechanism=mechanism, login=login, refresh=refresh)
     settings = {name: values.values[name] for name in sorted(values.values) if _is_for_login(name)}
     deferred = JaasLogin(jaas=jaas, settings=tuple(settings.items()))

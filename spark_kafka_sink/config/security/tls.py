@@ -26,7 +26,7 @@ _OLD_VERSIONS = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
 """Versions that Java recognizes but has disabled (RFC 8996)."""
 _USUAL_PROTOCOLS = frozenset({"", "TLS", "TLSV1.3"})
 """Values of ssl.protocol that match what happens without it."""
-PROBE = "probe"
+_PROBE = "probe"
 """librdkafka's value for the system's certificate authorities."""
 _SEPARATORS = re.compile(r"[,:\s]+")
 _LOG = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ def _parse_truststore(values: SecurityValues) -> TrustStore | None:
 def ca_file(values: SecurityValues, option: str) -> Secret | None:
     """Return the file with certificate authorities, or None for the system's authorities."""
     path = values.path(option)
-    return None if path in (None, PROBE) else Secret(f"{FILE}{path}", values.name(option))
+    return None if path in (None, _PROBE) else Secret(f"{FILE}{path}", values.name(option))
 
 
 def _parse_keystore(values: SecurityValues) -> KeyStore | None:

@@ -52,7 +52,7 @@ _WITH_DEFAULTS = 10
 """Added to the rank of a record that has fields without a column."""
 
 
-class Rank(IntEnum):
+class _Rank(IntEnum):
     """Kinds of Avro types for a column, the closest first."""
 
     OWN_TYPE = 0
@@ -71,7 +71,7 @@ class Closeness(NamedTuple):
     """Distance of an Avro type from a column's type. A lower rank is closer."""
 
     rank: int
-    """A `Rank`, or for a record, the highest of its fields; see `_WITH_DEFAULTS`."""
+    """A `_Rank`, or for a record, the highest of its fields; see `_WITH_DEFAULTS`."""
     is_partial: bool = False
     """True if some values do not fit the type, or lose digits."""
 
@@ -104,7 +104,7 @@ class BranchChooser:
             return self._choose_record(ranked, column)
         ranked.sort(key=lambda entry: (entry[0].rank, entry[1]))
         # Values that a number branch does not fit are bad rows, not times.
-        ranked = [entry for entry in ranked if entry[0].rank < Rank.OTHER_MEANING] or ranked[:1]
+        ranked = [entry for entry in ranked if entry[0].rank < _Rank.OTHER_MEANING] or ranked[:1]
         total = next(
             (number for number, entry in enumerate(ranked, 1) if not entry[0].is_partial), None
         )
@@ -161,10 +161,10 @@ class BranchChooser:
             is_partial = all(fit.is_partial for fit in fits)
             return Closeness(min(fits).rank, is_partial) if fits else None
         if schema.kind == "null":
-            return Closeness(Rank.OWN_TYPE) if column.kind is ColumnKind.NULL else None
+            return Closeness(_Rank.OWN_TYPE) if column.kind is ColumnKind.NULL else None
         match column.kind, schema.kind:
             case ColumnKind.NULL, _:
-                return Closeness(Rank.OWN_TYPE)
+                return Closeness(_Rank.OWN_TYPE)
             case ColumnKind.STRUCT, "record" | "error":
                 return self._closeness_of_record(schema, column)
             case ColumnKind.LIST, "array":
@@ -181,7 +181,7 @@ class BranchChooser:
         fits = [self.closeness(*pair) for pair in zip(branches, column.children, strict=True)]
         if None in fits:
             return None
-        return Closeness(Rank.OWN_TYPE, any(fit.is_partial for fit in fits if fit is not None))
+        return Closeness(_Rank.OWN_TYPE, any(fit.is_partial for fit in fits if fit is not None))
 
     def _closeness_of_record(self, schema: AvroSchema, column: ColumnType) -> Closeness | None:
         children = {child.name: child for child in column.children}
@@ -236,49 +236,49 @@ def _ambiguous_error(column: ColumnType, records: Sequence[AvroSchema]) -> Colum
 def _closeness_of_integers(schema: AvroSchema, bits: int) -> Closeness | None:
     if schema.kind in _EXACT_BITS:
         is_exact = bits <= _EXACT_BITS[schema.kind]
-        rank = Rank.OTHER_KIND if is_exact else Rank.NARROWER_OTHER_KIND
+        rank = _Rank.OTHER_KIND if is_exact else _Rank.NARROWER_OTHER_KIND
         return Closeness(rank, is_partial=not is_exact)
     if schema.kind not in ("int", "long"):
         return None
     if schema.logical is not None:
         if bits > 32 and schema.kind == "int":
-            return Closeness(Rank.NARROWER_OTHER_MEANING, is_partial=True)
-        return Closeness(Rank.OTHER_MEANING)
+            return Closeness(_Rank.NARROWER_OTHER_MEANING, is_partial=True)
+        return Closeness(_Rank.OTHER_MEANING)
     if bits > 32 and schema.kind == "int":
-        return Closeness(Rank.NARROWER, is_partial=True)
+        return Closeness(_Rank.NARROWER, is_partial=True)
     is_own = (schema.kind == "long") is (bits > 32)
-    return Closeness(Rank.OWN_TYPE if is_own else Rank.SAME_KIND)
+    return Closeness(_Rank.OWN_TYPE if is_own else _Rank.SAME_KIND)
 
 
 def _closeness_of_others(schema: AvroSchema, column: ColumnType) -> Closeness | None:
     logical = schema.logical or ""
     match column.kind, schema.kind:
         case (ColumnKind.BOOLEAN, "boolean") | (ColumnKind.TEXT, "string"):
-            return Closeness(Rank.OWN_TYPE, is_partial=logical == "uuid")
+            return Closeness(_Rank.OWN_TYPE, is_partial=logical == "uuid")
         case ColumnKind.FLOAT, "float" | "double":
             return _closeness_of_floats(schema, column.type.bit_width)
         case ColumnKind.DECIMAL, _ if logical == "decimal":
             return _closeness_of_decimals(schema, column)
         case ColumnKind.DECIMAL, _ if logical == "big-decimal":
-            return Closeness(Rank.SAME_KIND)
+            return Closeness(_Rank.SAME_KIND)
         case ColumnKind.TEXT, "enum":
-            return Closeness(Rank.OWN_TYPE, is_partial=True)
+            return Closeness(_Rank.OWN_TYPE, is_partial=True)
         case (ColumnKind.TEXT | ColumnKind.BYTES, "bytes") if logical not in _DECIMALS[column.kind]:
             is_own = column.kind is ColumnKind.BYTES
-            return Closeness(Rank.OWN_TYPE if is_own else Rank.OTHER_KIND)
+            return Closeness(_Rank.OWN_TYPE if is_own else _Rank.OTHER_KIND)
         case (ColumnKind.TEXT, "fixed") if logical == "uuid":
-            return Closeness(Rank.NARROWER, is_partial=True)
+            return Closeness(_Rank.NARROWER, is_partial=True)
         case (ColumnKind.BYTES, "fixed") if logical != "decimal":
-            return Closeness(Rank.NARROWER, is_partial=True)
+            return Closeness(_Rank.NARROWER, is_partial=True)
         case ColumnKind.BYTES, "string":
-            return Closeness(Rank.NARROWER_OTHER_KIND, is_partial=True)
+            return Closeness(_Rank.NARROWER_OTHER_KIND, is_partial=True)
     return _closeness_of_times(column.kind, schema.kind, logical)
 
 
 def _closeness_of_floats(schema: AvroSchema, bits: int) -> Closeness | None:
     if schema.kind == "double":
-        return Closeness(Rank.SAME_KIND if bits == 32 else Rank.OWN_TYPE)
-    return Closeness(Rank.OWN_TYPE) if bits == 32 else None
+        return Closeness(_Rank.SAME_KIND if bits == 32 else _Rank.OWN_TYPE)
+    return Closeness(_Rank.OWN_TYPE) if bits == 32 else None
 
 
 def _closeness_of_decimals(schema: AvroSchema, column: ColumnType) -> Closeness | None:
@@ -286,14 +286,14 @@ def _closeness_of_decimals(schema: AvroSchema, column: ColumnType) -> Closeness 
     column_digits = column.type.precision - column.type.scale
     if scale < column.type.scale or column_digits + scale > MAX_WIDE_DIGITS:
         return None
-    return Closeness(Rank.OWN_TYPE, digits < column_digits)
+    return Closeness(_Rank.OWN_TYPE, digits < column_digits)
 
 
 def _closeness_of_times(column_kind: ColumnKind, avro_kind: str, logical: str) -> Closeness | None:
     if column_kind is ColumnKind.INTERVAL:
-        return Closeness(Rank.OWN_TYPE) if avro_kind == "long" and not logical else None
+        return Closeness(_Rank.OWN_TYPE) if avro_kind == "long" and not logical else None
     start, _, unit = logical.rpartition("-")
     if _TIMES.get(column_kind) != (start or logical):
         return None
-    rank = Rank.SAME_KIND if unit == "millis" else Rank.OWN_TYPE
+    rank = _Rank.SAME_KIND if unit == "millis" else _Rank.OWN_TYPE
     return Closeness(rank, is_partial=unit in ("millis", "nanos"))

@@ -111,10 +111,10 @@ def write_times(out: RowWriter, micros: Numbers) -> None:
     """Append times of day as HH:MM:SS, with a fraction of up to six digits unless it is zero."""
     seconds = micros // 1_000_000
     out.append_low_bytes(_second_texts().take(seconds), 8)
-    write_fractions(out, micros - seconds * 1_000_000)
+    _write_fractions(out, micros - seconds * 1_000_000)
 
 
-def write_fractions(out: RowWriter, micros: Numbers) -> None:
+def _write_fractions(out: RowWriter, micros: Numbers) -> None:
     """Append fractions of a second without trailing zeros. Nothing is appended for 0."""
     if not micros.any():
         return

@@ -16,7 +16,7 @@ from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor
 from spark_kafka_sink.formats.protobuf.protobuf_wire import read_messages, read_number, read_string
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.formats.protobuf.protobuf_wire import Parsed
+    from spark_kafka_sink.formats.protobuf.protobuf_wire import WireMessage
 
 _WITHOUT_EFFECT = frozenset({4, 6, 7, 8})
 """Features that do not affect the encoding: UTF-8 validation, JSON, names, visibility."""
@@ -73,7 +73,7 @@ class Features:
     message: MessageEncoding = MessageEncoding.LENGTH_PREFIXED
 
     @classmethod
-    def of_file(cls, file: Parsed) -> Features:
+    def of_file(cls, file: WireMessage) -> Features:
         """Return the features of a FileDescriptorProto.
 
         Raises:
@@ -93,7 +93,7 @@ class Features:
             )
         return cls().with_options(file, descriptor.FILE_FEATURES)
 
-    def with_options(self, owner: Parsed, numbers: tuple[int, int]) -> Features:
+    def with_options(self, owner: WireMessage, numbers: tuple[int, int]) -> Features:
         """Return the features of a part of a file, which inherits the ones that it does not set.
 
         Args:

@@ -19,7 +19,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_features import (
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of, main_file
 from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoType
 from spark_kafka_sink.formats.protobuf.protobuf_wire import (
-    Parsed,
+    WireMessage,
     parse,
     read_messages,
     read_number,
@@ -145,12 +145,12 @@ class ProtoSchema:
 class _Declared:
     """Messages and enums of all files. Fields are read last, because they can refer to any type."""
 
-    messages: dict[str, tuple[Parsed, Features]]
+    messages: dict[str, tuple[WireMessage, Features]]
     """Messages, and the features that their fields inherit."""
     enums: dict[str, ProtoEnum]
     main: dict[str, tuple[int, ...]]
 
-    def add_file(self, file: Parsed, *, is_main: bool) -> None:
+    def add_file(self, file: WireMessage, *, is_main: bool) -> None:
         """Add the messages and enums of a file."""
         features = Features.of_file(file)
         package = read_string(file, descriptor.FILE_PACKAGE)
@@ -161,7 +161,7 @@ class _Declared:
 
     def _add_messages(
         self,
-        messages: list[Parsed],
+        messages: list[WireMessage],
         groups: set[str],
         scope: str,
         outer_indexes: tuple[int, ...] | None,
@@ -194,7 +194,7 @@ class _Declared:
             self._add_messages(nested, inner_groups, name, below, own)
             self._add_enums(read_messages(message, descriptor.MESSAGE_ENUM), name, own)
 
-    def _add_enums(self, enums: list[Parsed], scope: str, features: Features) -> None:
+    def _add_enums(self, enums: list[WireMessage], scope: str, features: Features) -> None:
         for enum in enums:
             numbers = {
                 read_string(value, descriptor.ENUM_VALUE_NAME): read_number(
@@ -226,7 +226,7 @@ class _Declared:
             reserved_names=tuple(read_strings(message, descriptor.MESSAGE_RESERVED_NAME)),
         )
 
-    def _parse_field(self, owner: str, field: Parsed) -> ProtoField:
+    def _parse_field(self, owner: str, field: WireMessage) -> ProtoField:
         message, features = self.messages[owner]
         oneof = ""
         is_member = descriptor.FIELD_ONEOF_INDEX in field
@@ -268,7 +268,7 @@ class _Declared:
         return name
 
     def _field_kind(
-        self, owner: str, field: Parsed, type_name: str, features: Features
+        self, owner: str, field: WireMessage, type_name: str, features: Features
     ) -> ProtoType:
         # Registries also return descriptors whose fields have the name of a type, but no kind.
         unset = ProtoType.ENUM if type_name in self.enums else ProtoType.MESSAGE
@@ -281,14 +281,14 @@ class _Declared:
         return ProtoType.MESSAGE if is_in_map else ProtoType.GROUP
 
 
-def _is_entry(message: Parsed) -> bool:
+def _is_entry(message: WireMessage) -> bool:
     return any(
         read_number(options, descriptor.MESSAGE_OPTIONS_MAP_ENTRY)
         for options in read_messages(message, descriptor.MESSAGE_OPTIONS)
     )
 
 
-def _group_names(fields: list[Parsed]) -> set[str]:
+def _group_names(fields: list[WireMessage]) -> set[str]:
     """Return the names of the messages that proto2 groups declare."""
     return {
         read_string(field, descriptor.FIELD_TYPE_NAME).rpartition(".")[2]

@@ -15,17 +15,17 @@ _FIXED_SIZES = {1: 8, 5: 4}
 """Bytes of a value by wire type."""
 _MAX_VARINT = 10
 """Maximum length of a number in bytes."""
-Parsed: TypeAlias = dict[int, list[Any]]
+WireMessage: TypeAlias = dict[int, list[Any]]
 """The values of a message by field number. Each value is an int or bytes."""
 
 
-def parse(data: bytes) -> Parsed:
+def parse(data: bytes) -> WireMessage:
     """Return the values of a message. Groups, which only custom options contain, are left out.
 
     Raises:
         ValueError: the bytes are not a message.
     """
-    parsed: Parsed = {}
+    parsed: WireMessage = {}
     position = groups = 0
     while position < len(data):
         start, position = read_unsigned_varint(data, position)
@@ -72,17 +72,17 @@ def read_unsigned_varint(data: bytes, position: int) -> tuple[int, int]:
     raise ValueError
 
 
-def read_string(parsed: Parsed, field: int) -> str:
+def read_string(parsed: WireMessage, field: int) -> str:
     """Return the value of a string field, or "". Raises ValueError for other wire types."""
     return read_strings(parsed, field)[-1] if field in parsed else ""
 
 
-def read_strings(parsed: Parsed, field: int) -> list[str]:
+def read_strings(parsed: WireMessage, field: int) -> list[str]:
     """Return the values of a repeated string field. Raises ValueError for other wire types."""
     return [data.decode() for data in _sized_values(parsed, field)]
 
 
-def read_number(parsed: Parsed, field: int, default: int = 0) -> int:
+def read_number(parsed: WireMessage, field: int, default: int = 0) -> int:
     """Return the value of an integer field, or the default. Raises TypeError for other types."""
     value = parsed.get(field, [default])[-1]
     if not isinstance(value, int):
@@ -90,12 +90,12 @@ def read_number(parsed: Parsed, field: int, default: int = 0) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def read_messages(parsed: Parsed, field: int) -> list[Parsed]:
+def read_messages(parsed: WireMessage, field: int) -> list[WireMessage]:
     """Return the values of a message field. Raises ValueError if a value is not a message."""
     return [parse(data) for data in _sized_values(parsed, field)]
 
 
-def _sized_values(parsed: Parsed, field: int) -> list[bytes]:
+def _sized_values(parsed: WireMessage, field: int) -> list[bytes]:
     values = parsed.get(field, [])
     if any(isinstance(value, int) for value in values):
         raise ValueError

@@ -40,7 +40,7 @@ class CoordinatorHandler(ApiHandler[str, V]):
         return TransactionCoordinatorLookup(client)
 
 
-class FindCoordinatorHandler(ApiHandler[str, Node]):
+class _FindCoordinatorHandler(ApiHandler[str, Node]):
     """Finds the coordinators of transactional ids."""
 
     api = ApiKey.FIND_COORDINATOR
@@ -82,7 +82,7 @@ class TransactionCoordinatorLookup(Lookup[str]):
         super().__init__(client)
         self._coordinators = client.coordinators
         self._connections = connections
-        self._driver = ApiDriver(client, FindCoordinatorHandler())
+        self._driver = ApiDriver(client, _FindCoordinatorHandler())
 
     def node(self, key: str) -> Node | None:
         """Return the cached coordinator of an id, with the id of its connection."""

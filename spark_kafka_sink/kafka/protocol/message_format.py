@@ -56,7 +56,7 @@ _ZEROS: dict[str, object] = {
     "datetime_i64": _EPOCH,
 }
 E = TypeVar("E", bound="Entity")
-Step: TypeAlias = Callable[[memoryview, int, list[Any]], int]
+_ReadStep: TypeAlias = Callable[[memoryview, int, list[Any]], int]
 """Function that reads fields at an offset, appends their values to the list, and returns the next
 offset.
 """
@@ -343,9 +343,9 @@ def _read_tag(
     return end
 
 
-def _steps(wire_fields: list[WireField]) -> tuple[list[Step], int]:
+def _steps(wire_fields: list[WireField]) -> tuple[list[_ReadStep], int]:
     """Compile fields in wire order. Adjacent fields of fixed size become one step."""
-    steps: list[Step] = []
+    steps: list[_ReadStep] = []
     run: list[WireField] = []
     min_size = 0
     for field in wire_fields:
@@ -366,7 +366,7 @@ def _steps(wire_fields: list[WireField]) -> tuple[list[Step], int]:
     return steps, min_size + fixed
 
 
-def _variable_step(read: Reader) -> Step:
+def _variable_step(read: Reader) -> _ReadStep:
     def step(data: memoryview, at: int, values: list[Any]) -> int:
         value, at = read(data, at)
         values.append(value)
@@ -375,7 +375,7 @@ def _variable_step(read: Reader) -> Step:
     return step
 
 
-def _fixed_step(run: list[WireField]) -> Step:
+def _fixed_step(run: list[WireField]) -> _ReadStep:
     layout = struct.Struct(">" + "".join(_FIXED[field.kind][0] for field in run))
     unpack, size = layout.unpack_from, layout.size
     converts = [

@@ -29,7 +29,7 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("timestamp", pa.timestamp("ms", "UTC")),
     ("headers", pa.list_(_HEADER)),
 ]
-SCHEMA = pa.schema(_COLUMNS)
+_SCHEMA = pa.schema(_COLUMNS)
 """The columns of Spark's Kafka source with `includeHeaders`, except `timestampType`.
 
 Timestamps are in milliseconds, as in Kafka, because microseconds could not represent all
@@ -77,7 +77,7 @@ class ConsumerRecords(list[ConsumerRecord]):
             }
             for record in self
         ]
-        return pa.Table.from_pylist(rows, schema=SCHEMA)
+        return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the records as a pandas DataFrame.

@@ -16,7 +16,7 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 
-ABORT = 0
+_ABORT = 0
 _COMMIT = 1
 
 _TRANSACTIONAL_CONTROL = 0x30
@@ -44,7 +44,7 @@ class EndTransactionMarker:
 
 def encode_control_batch(marker: EndTransactionMarker, now_ms: int) -> bytes:
     """Return the control batch for a marker; `now_ms` is the time in milliseconds since 1970."""
-    key = _KEY.pack(_MARKER_VERSION, _COMMIT if marker.is_commit else ABORT)
+    key = _KEY.pack(_MARKER_VERSION, _COMMIT if marker.is_commit else _ABORT)
     value = _VALUE.pack(_MARKER_VERSION, marker.coordinator_epoch)
     record = b"".join((_BEFORE_KEY, key, _BEFORE_VALUE, value, _NO_HEADERS))
     header = BatchHeader(
@@ -73,7 +73,7 @@ def read_marker(batch: memoryview | bytes, header: BatchHeader) -> EndTransactio
         return None
     key, value = record.key or b"", record.value or b""
     version, kind = _KEY.unpack_from(key) if len(key) >= _KEY.size else (-1, -1)
-    if version < 0 or kind not in {ABORT, _COMMIT}:
+    if version < 0 or kind not in {_ABORT, _COMMIT}:
         raise ProtocolError(
             f"the control batch at offset {header.base_offset} has the key {key.hex() or 'null'}, "
             "which is not a transaction marker",

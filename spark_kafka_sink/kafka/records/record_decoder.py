@@ -1,6 +1,6 @@
 """Decode batches: record boundaries, columns and single records.
 
-- `record_positions` finds the start of each record. Each record starts with its size, so it can be
+- `_record_positions` finds the start of each record. Each record starts with its size, so it can be
   located only after the previous record. If sizes repeat, many records are found at once by their
   stride; otherwise a loop reads only the sizes.
 - `read_fields` and `decode_rows` read the fields of all records of a batch as columns, without
@@ -53,7 +53,7 @@ _MAX_DECOMPRESSED = 256 << 20
 """Maximum number of bytes to which a batch can decompress."""
 
 
-def record_positions(data: bytes, end: int, count: int) -> Numbers:
+def _record_positions(data: bytes, end: int, count: int) -> Numbers:
     """Return the start of each of `count` records; `data` is padded after `end`.
 
     Raises:
@@ -156,7 +156,7 @@ def read_columns(section: memoryview | bytes, count: int) -> FieldColumns:
     _check_room(count, end)
     data = b"".join((section, _PADDING))
     reader = _RecordReader(data)
-    reader.enter(record_positions(data, end, count), end)
+    reader.enter(_record_positions(data, end, count), end)
     reader.at = reader.at + 1
     time_deltas = reader.number(LONG_BYTES)
     offset_deltas = reader.number()
@@ -212,7 +212,7 @@ def decode_rows(section: memoryview | bytes, header: BatchHeader) -> tuple[Colum
     end = len(section)
     data = b"".join((section, _PADDING))
     reader = _RecordReader(data)
-    starts = record_positions(data, end, header.record_count)
+    starts = _record_positions(data, end, header.record_count)
     reader.enter(starts, end)
     reader.at = reader.at + 1
     timestamps = header.base_timestamp + reader.number(LONG_BYTES)

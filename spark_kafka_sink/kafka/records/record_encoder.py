@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.records.columns import Columns
 
-NULL = varint(-1)
+_NULL = varint(-1)
 """The encoded length of a null key or value."""
 _MAX_OFFSET_DELTA_SIZE = 3
 """Size in bytes of the offset delta varint in batches of up to a million records."""
@@ -77,7 +77,7 @@ def encode_records(
 def _append_nullable(out: RowWriter, column: pa.BinaryArray | None) -> None:
     """Append keys or values: the length (-1 for null) and the bytes of each."""
     if column is None:
-        out.append_constant(NULL)
+        out.append_constant(_NULL)
     else:
         out.append_sized(column, is_zigzag=True, null=-1)
 
@@ -143,7 +143,7 @@ def size_bounds(columns: Columns) -> NDArray[np.int64]:
     fields = []
     for column in (columns.key, columns.value):
         if column is None:
-            overhead += len(NULL)
+            overhead += len(_NULL)
             continue
         fields.append(nullable_lengths(column, 0))
         overhead += varint_size(int(fields[-1].max()))

@@ -63,7 +63,7 @@ class TokenBucket:
         return min(limit, max(1, int(self.rate * _CHUNK_S))) if self.rate else limit
 
 
-class RateMeter:
+class _RateMeter:
     """Measures the rate of the last few seconds, in bytes per second."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class RateLimiter:
         self._records = TokenBucket(limits.records_per_second, refilled_at=now)
         self._bytes = TokenBucket(limits.bytes_per_second, refilled_at=now)
         self._is_configured = self.is_limited
-        self._rate_meter = RateMeter()
+        self._rate_meter = _RateMeter()
         self._normal_rate: float | None = None
         """Rate before the latest errors, in bytes per second; it is not measured during a ramp."""
         self._refilled_at = now

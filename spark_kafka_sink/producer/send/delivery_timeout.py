@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.session_state import SessionState
 
 
-class ThrottlePause(NamedTuple):
+class _ThrottlePause(NamedTuple):
     """A throttle pause of a broker: when it was requested and when it ends (monotonic clock)."""
 
     requested_at: float
@@ -45,7 +45,7 @@ class DeliveryTimeout:
         self._state = state
         self._acknowledged_at: dict[int, float] = {}
         """When each broker last acknowledged a batch, by broker id."""
-        self._pauses: dict[int, ThrottlePause] = {}
+        self._pauses: dict[int, _ThrottlePause] = {}
         """The latest pause of each broker that restarts the timeout; see `record_pause`."""
 
     def record_acknowledgement(self, node_id: int) -> None:
@@ -66,7 +66,7 @@ class DeliveryTimeout:
             or last is None
             or self._acknowledged_at.get(node_id, 0.0) > last.requested_at
         ):
-            self._pauses[node_id] = ThrottlePause(now, now + pause_ms / 1000)
+            self._pauses[node_id] = _ThrottlePause(now, now + pause_ms / 1000)
 
     def is_expired(self, batch: ProducerBatch, now: float) -> bool:
         """Return True if delivery.timeout.ms has passed for a batch."""

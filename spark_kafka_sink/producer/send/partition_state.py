@@ -47,14 +47,14 @@ _REMEMBERED_S = 1.0
 """Seconds without an acknowledgement after which the next batch is sent alone."""
 
 
-class Gap(NamedTuple):
+class _Gap(NamedTuple):
     """The order and the first sequence of a rejected batch whose sequences stay unused."""
 
     order: tuple[int, ...]
     sequence: int
 
 
-class NextSequence(NamedTuple):
+class _NextSequence(NamedTuple):
     """A partition's producer id and epoch, and the sequence of its next record."""
 
     producer_id: int
@@ -91,10 +91,10 @@ class PartitionState:
         """Time before which nothing is sent, in seconds (monotonic clock)."""
         self.leader = NO_LEADER
         """The broker that batches were last sent to; NO_LEADER before the first batch."""
-        self._next: NextSequence | None = None
+        self._next: _NextSequence | None = None
         """None until the first batch of an epoch is sent."""
         self._must_renumber = False
-        self._gap: Gap | None = None
+        self._gap: _Gap | None = None
         self._passed_gap = False
         """True if a broker has appended a batch after the gap."""
         self._known_by = NO_LEADER
@@ -183,7 +183,7 @@ class PartitionState:
         if batch.sequence != NO_SEQUENCE:
             return False
         if self._next is None:
-            self._next = NextSequence(*producer.use_epoch(), 0)
+            self._next = _NextSequence(*producer.use_epoch(), 0)
         batch.set_sequence(*self._next)
         self._next = self._next._replace(sequence=next_sequence(self._next.sequence, batch.records))
         return True
@@ -248,7 +248,7 @@ class PartitionState:
         if batch.sequence == NO_SEQUENCE:
             return
         self._must_renumber = True
-        gap = Gap(batch.order, batch.sequence)
+        gap = _Gap(batch.order, batch.sequence)
         self._gap = gap if self._gap is None else min(self._gap, gap)
 
     def take_retries(self, should_remove: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:

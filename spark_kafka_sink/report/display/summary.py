@@ -31,7 +31,7 @@ _SHOWN_STARTUP_S = 0.05
 """Minimum startup time of Python workers to display, because less would be rounded to 0.0 s."""
 
 
-def dry_run_title(report: DeliveryCounters) -> str:
+def _dry_run_title(report: DeliveryCounters) -> str:
     """Return the title for a dry run. The report can be a sum of dry runs and writes."""
     if any(partition.persisted or partition.sent for partition in report.partitions):
         return "Kafka delivery report, dry runs included"
@@ -112,7 +112,7 @@ def summarize(report: DeliveryCounters, duration_ms: int | None = None) -> str:
 
 def title(report: DeliveryCounters) -> str:
     """Return the title of the summary."""
-    return dry_run_title(report) if report.dry_run else "Kafka delivery report"
+    return _dry_run_title(report) if report.dry_run else "Kafka delivery report"
 
 
 def summary_line(report: DeliveryCounters) -> str:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 _LOG = logging.getLogger(__name__)
-TIMEOUT_S = 30.0
+_TIMEOUT_S = 30.0
 """Time limit of an export in seconds."""
 
 
-class Exporter(Protocol):
+class _Exporter(Protocol):
     """Exports metrics to one system. It exists as long as the process and accumulates counters."""
 
     def export(self, report: DeliveryReport) -> None:
@@ -48,13 +48,13 @@ def export_metrics(report: DeliveryReport, config: SinkConfig) -> None:
             continue
         try:
             exporter = _exporter(kind, target, client_id)
-            run_with_timeout(TIMEOUT_S, f"{kind} {target}", partial(exporter.export, report))
+            run_with_timeout(_TIMEOUT_S, f"{kind} {target}", partial(exporter.export, report))
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("metrics could not be exported to %s: %s", kind, error)
 
 
 @cache
-def _exporter(kind: str, target: str, client_id: str) -> Exporter:
+def _exporter(kind: str, target: str, client_id: str) -> _Exporter:
     """Return the process's exporter for a target. Its libraries are imported only when needed."""
     if kind == "opentelemetry":
         from spark_kafka_sink.report.export.opentelemetry import OpenTelemetryExporter

@@ -11,8 +11,8 @@ from spark_kafka_sink.report.export.java_metrics import MetricKind, java_metrics
 if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
-SCOPE = "spark_kafka_sink"
-PREFIX = "kafka.producer"
+_SCOPE = "spark_kafka_sink"
+_PREFIX = "kafka.producer"
 
 
 class OpenTelemetryExporter:
@@ -40,10 +40,10 @@ class OpenTelemetryExporter:
             flush()
 
     def _instrument(self, name: str, kind: MetricKind, scope: tuple[str, ...]) -> Any:
-        parts = [PREFIX, *(metric.removesuffix("_id") for metric in scope), name.replace("-", "_")]
+        parts = [_PREFIX, *(metric.removesuffix("_id") for metric in scope), name.replace("-", "_")]
         full = ".".join(parts)
         if full not in self._instruments:
-            meter = metrics.get_meter(SCOPE)
+            meter = metrics.get_meter(_SCOPE)
             make = meter.create_counter if kind is MetricKind.COUNTER else meter.create_gauge
             self._instruments[full] = make(full, description=f"Java's {name}")
         return self._instruments[full]

@@ -37,7 +37,7 @@ class BatchSent(NamedTuple):
     compression: float | None
 
 
-class TopicMeter(Meter):
+class _TopicMeter(Meter):
     """The counters of one topic; see `TopicMetrics`."""
 
     def __init__(self, topic: str) -> None:
@@ -53,7 +53,7 @@ class MetricsRecorder:
 
     def __init__(self, settings: tuple[tuple[str, str], ...] = ()) -> None:
         self.brokers = BrokerMeters()
-        self.topics: dict[str, TopicMeter] = {}
+        self.topics: dict[str, _TopicMeter] = {}
         self.settings = settings
         self.buffer_waits = 0
         self.buffer_wait = 0.0
@@ -116,10 +116,10 @@ class MetricsRecorder:
             **{f"closed_{reason}": times for reason, times in self._closed.items()},
         )
 
-    def _topic(self, name: str) -> TopicMeter:
+    def _topic(self, name: str) -> _TopicMeter:
         meter = self.topics.get(name)
         if meter is None:
-            meter = self.topics[name] = TopicMeter(name)
+            meter = self.topics[name] = _TopicMeter(name)
         return meter
 
 

@@ -62,7 +62,7 @@ def plain_numbers(axis: Axis, *, whole: bool = False) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
 
 
-def percent(axis: Axis) -> None:
+def _percent(axis: Axis) -> None:
     """Format tick labels as percentages.
 
     Labels above 100 are omitted, because the legend might be there.
@@ -76,7 +76,7 @@ def start_at_zero(axes: Axes, heights: Iterable[float]) -> None:
     axes.set_ylim(0, 1.05 * max((height for height in heights if isfinite(height)), default=0) or 1)
 
 
-def log_numbers(axes: Axes, low: float, high: float) -> None:
+def _log_numbers(axes: Axes, low: float, high: float) -> None:
     """Make the x axis logarithmic over at least a decade, with plain numbers."""
     middle, decades = (low * high) ** 0.5, log10(high / low)
     reach = 10 ** max(0.5, decades / 2 + 0.05)
@@ -97,7 +97,7 @@ def legend(axes: Axes) -> None:
         )
 
 
-def draw_histogram(axes: Axes, values: Histogram, *, label: str, color: str) -> None:
+def _draw_histogram(axes: Axes, values: Histogram, *, label: str, color: str) -> None:
     """Draw a histogram as steps in percent, so that histograms of any size can be compared.
 
     The unit of the axis is 1,000 units of the histogram.
@@ -110,13 +110,13 @@ def draw_histogram(axes: Axes, values: Histogram, *, label: str, color: str) -> 
     """
     counts = dict(values.steps)
     first, last = min(counts), max(counts)
-    edges = [step_edge(step) / 1000 for step in range(first, last + 2)]
+    edges = [_step_edge(step) / 1000 for step in range(first, last + 2)]
     shares = [100 * counts.get(step, 0) / values.count for step in range(first, last + 1)]
     axes.stairs(shares, edges, label=label, color=color, fill=True, alpha=0.55)
     axes.stairs(shares, edges, color=color, linewidth=1)
 
 
-def step_edge(step: int) -> float:
+def _step_edge(step: int) -> float:
     """Return the start of a step, which is above 0 because the axis is logarithmic."""
     return max(step_top(step - 1), 0.5) if step else 0.5
 
@@ -179,13 +179,13 @@ def plot_latencies(axes: Axes, report: DeliveryReport) -> None:
     ):
         if times.count:
             slow = times.percentile(99) / 1000
-            draw_histogram(axes, times, label=f"{label}: p99 {number(slow)} ms", color=color)
+            _draw_histogram(axes, times, label=f"{label}: p99 {number(slow)} ms", color=color)
             axes.axvline(slow, color=color, linestyle=":", linewidth=1.5)
-            edges += [step_edge(times.steps[0][0]) / 1000, times.high / 1000]
+            edges += [_step_edge(times.steps[0][0]) / 1000, times.high / 1000]
     set_labels(axes, "Latency, p99 dotted", x="ms", y="% of requests, of batches")
-    percent(axes.yaxis)
+    _percent(axes.yaxis)
     if edges:
-        log_numbers(axes, min(edges), max(edges))
+        _log_numbers(axes, min(edges), max(edges))
     legend(axes)
 
 
@@ -202,7 +202,7 @@ def plot_codecs(axes: Axes, report: DeliveryReport) -> None:
     axes.bar_label(bars, [f" {_codec_label(cost)}" for cost in report.codecs])
     axes.invert_yaxis()
     set_labels(axes, "Codecs, measured on a sample", x="% of the bytes; CPU time per record")
-    percent(axes.xaxis)
+    _percent(axes.xaxis)
     axes.set_xlim(0, 150)
 
 
@@ -213,8 +213,8 @@ def plot_batch_fill(axes: Axes, report: DeliveryReport) -> None:
     title = plural(report.batches, "batch", "batches")
     if sizes.count:
         label = "to be sent" if report.dry_run else "as sent"
-        draw_histogram(axes, sizes, label=label, color=GOOD)
-        edges += [step_edge(sizes.steps[0][0]) / 1000, sizes.high / 1000]
+        _draw_histogram(axes, sizes, label=label, color=GOOD)
+        edges += [_step_edge(sizes.steps[0][0]) / 1000, sizes.high / 1000]
     if report.batches:
         mean = report.bytes_uncompressed / report.batches / 1000
         axes.axvline(mean, color=INK, linestyle="--", label="mean before compression")
@@ -225,9 +225,9 @@ def plot_batch_fill(axes: Axes, report: DeliveryReport) -> None:
         axes.axvline(limit, color=BAD, linestyle=":", linewidth=2, label="batch.size")
         edges.append(limit)
     set_labels(axes, title, x="kB", y="% of batches")
-    percent(axes.yaxis)
+    _percent(axes.yaxis)
     if all(edges) and edges:
-        log_numbers(axes, min(edges), max(edges))
+        _log_numbers(axes, min(edges), max(edges))
     legend(axes)
 
 
@@ -263,7 +263,7 @@ def plot_time(axes: Axes, report: DeliveryReport) -> None:
         "How tasks spent their time",
         x=f"% of all tasks' time; in parallel: {', '.join(others)}",
     )
-    percent(axes.xaxis)
+    _percent(axes.xaxis)
     axes.set_xlim(0, 115)
 
 

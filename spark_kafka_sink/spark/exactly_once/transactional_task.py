@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
 
 
-SPECULATION = "spark.speculation"
+_SPECULATION = "spark.speculation"
 
 
 class TransactionalTaskWriter(TaskWriter):
@@ -157,9 +157,9 @@ def _reject_speculation() -> None:
     Raises:
         ConfigError: Spark may run two attempts of a task at the same time.
     """
-    if (internals.local_property(SPECULATION) or "").strip().lower() == "true":
+    if (internals.local_property(_SPECULATION) or "").strip().lower() == "true":
         raise ConfigError(
-            f"option atomicBatch and {SPECULATION} cannot be used together: speculation can run a "
+            f"option atomicBatch and {_SPECULATION} cannot be used together: speculation can run a "
             "second attempt of a task, but only one attempt may write",
-            hint=f"Remove one of them; {SPECULATION} is set when the session is created.",
+            hint=f"Remove one of them; {_SPECULATION} is set when the session is created.",
         )

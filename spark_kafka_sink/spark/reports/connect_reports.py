@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _QUERIES = "queries"
 
 
-class ConnectReports(DataSource):
+class _ConnectReports(DataSource):
     """A data source with one row for each report of the session."""
 
     @classmethod
@@ -55,6 +55,6 @@ class _ReportReader(DataSourceReader):
 
 def read_report_rows(spark: SparkSession, *, queries: bool) -> list[Row]:
     """Return one row for each report of the session, and of the server's queries if requested."""
-    spark.dataSource.register(ConnectReports)
-    reader = spark.read.format(ConnectReports.name())
+    spark.dataSource.register(_ConnectReports)
+    reader = spark.read.format(_ConnectReports.name())
     return reader.option(_QUERIES, str(queries).lower()).load().collect()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = "spark_kafka_sink"
+_ROOT = "spark_kafka_sink"
 _SUMMARY = "spark_kafka_sink.summary"
 """Logger for the outcomes of successful writes."""
 _FORMAT = "%(asctime)s{} %(log4j)s %(name)s: %(message)s"
@@ -24,7 +24,7 @@ _TIME = "%y/%m/%d %H:%M:%S"
 _LOG4J = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
 
 
-class LastResortHandler(logging.Handler):
+class _LastResortHandler(logging.Handler):
     """Writes to stderr in the format of Spark's log4j2-defaults.properties.
 
     It ignores log records that a different handler receives, even a handler that was added later.
@@ -51,9 +51,9 @@ class LastResortHandler(logging.Handler):
 
 def install() -> None:
     """Format the sink's lines like Spark's, once per process."""
-    logger = logging.getLogger(ROOT)
-    if not any(isinstance(handler, LastResortHandler) for handler in logger.handlers):
-        logger.addHandler(LastResortHandler())
+    logger = logging.getLogger(_ROOT)
+    if not any(isinstance(handler, _LastResortHandler) for handler in logger.handlers):
+        logger.addHandler(_LastResortHandler())
 
 
 def log_success(text: str, *, watched: bool) -> None:
@@ -65,7 +65,7 @@ def log_success(text: str, *, watched: bool) -> None:
     """
     logger = logging.getLogger(_SUMMARY)
     handlers = [
-        handler for handler in _handlers_of(_SUMMARY) if not isinstance(handler, LastResortHandler)
+        handler for handler in _handlers_of(_SUMMARY) if not isinstance(handler, _LastResortHandler)
     ]
     if handlers or logger.isEnabledFor(logging.INFO):
         logger.info("%s", text)

@@ -26,7 +26,7 @@ def stat_field(folder: Path, index: int) -> str:
     return _read_text(folder / "stat").rpartition(")")[2].split()[index]
 
 
-def ancestors(proc: Path) -> Iterator[Path]:
+def _ancestors(proc: Path) -> Iterator[Path]:
     """Yield this process and its ancestors."""
     process = SELF
     while process != "0":
@@ -40,7 +40,7 @@ def ancestors(proc: Path) -> Iterator[Path]:
 
 def command_lines(proc: Path) -> Iterator[tuple[Path, list[str]]]:
     """Yield this process and its ancestors except init, each with the words of its command line."""
-    for process in ancestors(proc):
+    for process in _ancestors(proc):
         if process.name == _INIT:
             return
         try:
@@ -59,7 +59,7 @@ def stderr_of(process: Path) -> str:
 
 def threads_named(names: Collection[str], proc: Path) -> list[Path]:
     """Return the threads with these names in the nearest ancestor process that has any."""
-    for process in ancestors(proc):
+    for process in _ancestors(proc):
         try:
             threads = list((process / "task").iterdir())
         except OSError:

@@ -121,13 +121,13 @@ def _diagnose(error: Exception, circumstances: Circumstances) -> Diagnosis:
     if isinstance(error, ssl.SSLError) and not circumstances.has_responded:
         return _diagnose_tls(error, circumstances)
     if isinstance(error, TimeoutError) or not isinstance(error, OSError):
-        return Diagnosis(reason_of(error))
+        return Diagnosis(_reason_of(error))
     if (mismatch := _mismatch_error(circumstances)) is not None:
         return Diagnosis(_message_with_hint(mismatch), FailureKind.MISMATCH, mismatch)
-    return Diagnosis(reason_of(error))
+    return Diagnosis(_reason_of(error))
 
 
-def reason_of(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     """Return the reason why a connection ended, as text for the user."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror

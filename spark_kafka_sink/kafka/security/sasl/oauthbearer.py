@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, decode_text
-from spark_kafka_sink.kafka.security.tokens.token import parse_json_object, text_field
+from spark_kafka_sink.kafka.security.tokens.json_values import json_text, parse_json_object
 from spark_kafka_sink.kafka.security.tokens.token_cache import TokenCache, shared_tokens
 
 if TYPE_CHECKING:
@@ -21,18 +21,18 @@ _SEPARATOR = b"\x01"
 _MECHANISM = "OAUTHBEARER"
 
 
-def client_first(token: Token, extensions: tuple[tuple[str, str], ...]) -> bytes:
+def _client_first(token: Token, extensions: tuple[tuple[str, str], ...]) -> bytes:
     """Return the client's only message, unless the broker reports an error."""
     pairs = [f"auth=Bearer {token.value}", *(f"{name}={value}" for name, value in extensions)]
     return b"n,," + _SEPARATOR + b"".join(pair.encode() + _SEPARATOR for pair in pairs) + _SEPARATOR
 
 
-def describe_error(error: str) -> str:
+def _describe_error(error: str) -> str:
     """Return the text of a broker's error, with its status and the required scope."""
     fields = parse_json_object(error)
     if fields is None:
         return quoted(error)
-    status, scope = text_field(fields, "status"), text_field(fields, "scope")
+    status, scope = json_text(fields, "status"), json_text(fields, "scope")
     if status is None:
         return quoted(error)
     return quoted(status) + (f", it requires the scope {quoted(scope)}" if scope else "")
@@ -67,9 +67,9 @@ def _messages(
     An empty response indicates success. A rejected token is not used for other connections.
     """
     token = cache.token(source, policy)
-    response = yield client_first(token, extensions)
+    response = yield _client_first(token, extensions)
     if response:
         cache.forget(token)
-        error = describe_error(decode_text(response, _MECHANISM))
+        error = _describe_error(decode_text(response, _MECHANISM))
         yield _SEPARATOR
         raise AuthenticationError(f"the broker rejected the token: {error}")

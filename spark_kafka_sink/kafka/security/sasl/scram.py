@@ -82,7 +82,7 @@ _shared_passwords = SaltedPasswords()
 """The salted passwords of this process, for all of its connections."""
 
 
-def client_proof(algorithm: str, salted_password: bytes, auth_message: bytes) -> bytes:
+def _client_proof(algorithm: str, salted_password: bytes, auth_message: bytes) -> bytes:
     """Return `ClientKey XOR HMAC(H(ClientKey), AuthMessage)`."""
     client_key = hmac.digest(salted_password, b"Client Key", algorithm)
     stored_key = hashlib.new(algorithm, client_key).digest()
@@ -90,14 +90,14 @@ def client_proof(algorithm: str, salted_password: bytes, auth_message: bytes) ->
     return bytes(left ^ right for left, right in zip(client_key, signature, strict=True))
 
 
-def server_signature(algorithm: str, salted_password: bytes, auth_message: bytes) -> bytes:
+def _server_signature(algorithm: str, salted_password: bytes, auth_message: bytes) -> bytes:
     """Return the signature that only a server with the user's ServerKey can send."""
     server_key = hmac.digest(salted_password, b"Server Key", algorithm)
     return hmac.digest(server_key, auth_message, algorithm)
 
 
 @dataclass(frozen=True, slots=True)
-class ServerFirst:
+class _ServerFirst:
     """The server's challenge."""
 
     nonce: str
@@ -106,12 +106,12 @@ class ServerFirst:
     iterations: int
 
 
-def sasl_name(name: str) -> str:
+def _sasl_name(name: str) -> str:
     """Return a user name with `=` and `,` escaped, but without SASLprep, as in Kafka."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
-def client_first_bare(name: str, nonce: str, *, token_auth: bool) -> str:
+def _client_first_bare(name: str, nonce: str, *, token_auth: bool) -> str:
     """Return the client's first message without the GS2 header.
 
     Args:
@@ -119,11 +119,11 @@ def client_first_bare(name: str, nonce: str, *, token_auth: bool) -> str:
         nonce: printable ASCII without a comma.
         token_auth: True if the name is the id of a delegation token.
     """
-    bare = f"n={sasl_name(name)},r={nonce}"
+    bare = f"n={_sasl_name(name)},r={nonce}"
     return f"{bare},tokenauth=true" if token_auth else bare
 
 
-def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFirst:
+def _parse_server_first(text: str, mechanism: str, client_nonce: str) -> _ServerFirst:
     """Parse and check the server's first message.
 
     Raises:
@@ -145,7 +145,7 @@ def parse_server_first(text: str, mechanism: str, client_nonce: str) -> ServerFi
             "is for a different login"
         )
     salt = _base64(match["salt"], f"{mechanism} salt")
-    return ServerFirst(nonce, salt, _parse_iterations(match["iterations"], mechanism))
+    return _ServerFirst(nonce, salt, _parse_iterations(match["iterations"], mechanism))
 
 
 def _parse_iterations(digits: str, mechanism: str) -> int:
@@ -163,7 +163,7 @@ def _parse_iterations(digits: str, mechanism: str) -> int:
     return iterations
 
 
-def parse_server_final(text: str, mechanism: str) -> bytes:
+def _parse_server_final(text: str, mechanism: str) -> bytes:
     """Return the server's signature from its last message.
 
     Raises:
@@ -213,19 +213,19 @@ def _messages(
 ) -> Messages:
     """Yield the name, then the proof for the broker's challenge; check the broker's signature."""
     name, algorithm = mechanism.value, _ALGORITHMS[mechanism]
-    bare = client_first_bare(reveal_text(login.username), nonce, token_auth=login.token_auth)
+    bare = _client_first_bare(reveal_text(login.username), nonce, token_auth=login.token_auth)
     challenge = decode_text((yield (_GS2_HEADER + bare).encode()), name)
-    server_first = parse_server_first(challenge, name, nonce)
+    server_first = _parse_server_first(challenge, name, nonce)
     password = reveal_text(login.password).encode()
     salted = salted_passwords.salted(
         algorithm, password, server_first.salt, server_first.iterations
     )
     without_proof = f"c={_CHANNEL_BINDING},r={server_first.nonce}"
     auth_message = f"{bare},{challenge},{without_proof}".encode()
-    proof = b64encode(client_proof(algorithm, salted, auth_message)).decode()
+    proof = b64encode(_client_proof(algorithm, salted, auth_message)).decode()
     server_final = decode_text((yield f"{without_proof},p={proof}".encode()), name)
-    expected = server_signature(algorithm, salted, auth_message)
-    if not hmac.compare_digest(parse_server_final(server_final, name), expected):
+    expected = _server_signature(algorithm, salted, auth_message)
+    if not hmac.compare_digest(_parse_server_final(server_final, name), expected):
         raise AuthenticationError(
             f"the broker's {name} signature is wrong: the broker does not know this user's "
             "password and might be an impostor",

@@ -82,14 +82,14 @@ _INVALID: dict[int, str] = {
 """Hints for certificates that are invalid or too weak, by OpenSSL's code."""
 
 
-class Explanation(NamedTuple):
+class _Explanation(NamedTuple):
     """The text of an error, and what to do."""
 
     message: str
     hint: str
 
 
-_OTHERS: dict[str, Explanation] = {
+_OTHERS: dict[str, _Explanation] = {
     # OpenSSL's error names for bytes that are not a TLS record.
     **dict.fromkeys(
         (
@@ -100,17 +100,17 @@ _OTHERS: dict[str, Explanation] = {
             "UNKNOWN_PROTOCOL",
             "BAD_RECORD_TYPE",
         ),
-        Explanation(
+        _Explanation(
             "the broker's port does not use TLS",
             "Use the port of a TLS listener. Only if the cluster has none, and passwords and data "
             "may be sent unencrypted, set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT.",
         ),
     ),
-    "DH_KEY_TOO_SMALL": Explanation(
+    "DH_KEY_TOO_SMALL": _Explanation(
         "the broker's Diffie-Hellman parameters have fewer than 2048 bits",
         f"Configure larger parameters or ECDHE suites on the broker. As a workaround: {WEAKER}",
     ),
-    "UNRECOGNIZED_NAME": Explanation(
+    "UNRECOGNIZED_NAME": _Explanation(
         "the broker, or a proxy in front of it, does not recognize the requested host name",
         "Check kafka.bootstrap.servers and the broker's advertised.listeners.",
     ),
@@ -154,7 +154,7 @@ def _is_broken(error: OSError, reason: str) -> bool:
     return closed or not isinstance(error, ssl.SSLError) or reason in _LOST_CONNECTION
 
 
-def _explain_lost_connection(error: OSError, config: TlsConfig) -> Explanation:
+def _explain_lost_connection(error: OSError, config: TlsConfig) -> _Explanation:
     clean = isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError)
     problem = "the broker closed the TLS connection"
     if not clean:
@@ -165,18 +165,18 @@ def _explain_lost_connection(error: OSError, config: TlsConfig) -> Explanation:
             ", and whether the listener requires a client certificate (ssl.client.auth=required): "
             "if so, set kafka.ssl.keystore.location"
         )
-    return Explanation(problem, f"{advice}.")
+    return _Explanation(problem, f"{advice}.")
 
 
-def _explain_error(error: OSError, reason: str, config: TlsConfig) -> Explanation:
+def _explain_error(error: OSError, reason: str, config: TlsConfig) -> _Explanation:
     if isinstance(error, CipherSuiteError):
-        return Explanation(
+        return _Explanation(
             f"{error.strerror}, which is not in kafka.ssl.cipher.suites",
             "Add the suite, or remove TLSv1.3 from kafka.ssl.enabled.protocols.",
         )
     if reason in _VERSION:
         offered = " and ".join(version.value for version in config.protocols)
-        return Explanation(
+        return _Explanation(
             f"the broker supports none of the client's TLS versions: {offered}",
             "Check kafka.ssl.enabled.protocols and the broker's ssl.enabled.protocols; TLS 1.1 and "
             "older are insecure and not supported.",
@@ -186,30 +186,30 @@ def _explain_error(error: OSError, reason: str, config: TlsConfig) -> Explanatio
     if reason in _HANDSHAKE:
         return _explain_rejected_handshake(reason, config)
     message = f"the TLS handshake failed: {_readable_reason(reason) or error}"
-    return _OTHERS.get(reason) or Explanation(message, "See the broker's log.")
+    return _OTHERS.get(reason) or _Explanation(message, "See the broker's log.")
 
 
-def _explain_rejected_handshake(reason: str, config: TlsConfig) -> Explanation:
+def _explain_rejected_handshake(reason: str, config: TlsConfig) -> _Explanation:
     advice = (
         "Most likely client and broker have no version or cipher suite in common "
         "(kafka.ssl.enabled.protocols, kafka.ssl.cipher.suites)"
     )
     if config.keystore is None:
         advice += ", or the broker requires a client certificate (set kafka.ssl.keystore.location)"
-    return Explanation(
+    return _Explanation(
         f"the broker rejected the TLS handshake: {_readable_reason(reason)}", f"{advice}."
     )
 
 
-def _explain_rejected_client(reason: str, config: TlsConfig) -> Explanation:
+def _explain_rejected_client(reason: str, config: TlsConfig) -> _Explanation:
     if config.keystore is None:
-        return Explanation(
+        return _Explanation(
             "the broker requires a client certificate, but received none "
             f"({_readable_reason(reason)})",
             "Set kafka.ssl.keystore.location, or kafka.ssl.keystore.certificate.chain and "
             "kafka.ssl.keystore.key.",
         )
-    return Explanation(
+    return _Explanation(
         f"the broker rejected the client's certificate: {_readable_reason(reason)}",
         f"{_CLIENT_CERTIFICATE[reason]} The certificate is set with kafka.ssl.keystore.location, "
         "or .certificate.chain.",
@@ -269,7 +269,7 @@ def _host_names(certificate: x509.Certificate) -> tuple[str, ...]:
 
 def _explain_rejected_certificate(
     error: ssl.SSLCertVerificationError, config: TlsConfig, broker: str
-) -> Explanation:
+) -> _Explanation:
     """Explain why the broker's certificate was rejected, by OpenSSL's verify_code."""
     code = error.verify_code
     shown = (
@@ -278,27 +278,27 @@ def _explain_rejected_certificate(
         else None
     )
     if code in _OTHER_HOST:
-        return Explanation(
+        return _Explanation(
             _describe_other_host(shown, broker),
             "Connect by a name that is in the certificate: check kafka.bootstrap.servers and the "
             "broker's advertised.listeners. An empty kafka.ssl.endpoint.identification.algorithm "
             "disables the check.",
         )
     if code in _UNKNOWN_AUTHORITY:
-        return Explanation(_describe_unknown_authority(code, shown), _trust_advice(config))
+        return _Explanation(_describe_unknown_authority(code, shown), _trust_advice(config))
     if code == VerifyError.CERT_HAS_EXPIRED:
         until = f": its own certificate is valid until {shown.valid_until}" if shown else ""
-        return Explanation(
+        return _Explanation(
             f"the broker's certificate, or an issuing CA's, has expired{until}",
             "Renew the certificate on the broker. If it is still valid, check this host's clock.",
         )
     if code == VerifyError.CERT_NOT_YET_VALID:
         start = f": its own certificate is valid from {shown.valid_from}" if shown else ""
-        return Explanation(
+        return _Explanation(
             f"the broker's certificate, or an issuing CA's, is not yet valid{start}",
             "Check the clocks of this host and of the certificate's issuer.",
         )
-    return Explanation(
+    return _Explanation(
         f"the broker's certificate is invalid: {error.verify_message}",
         _INVALID.get(code, "Replace the broker's certificate."),
     )

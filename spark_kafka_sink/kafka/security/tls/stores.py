@@ -57,7 +57,7 @@ def can_read_store(store: TrustStore | KeyStore) -> bool:
     return can_be_read and all(secret.exists_on_host for secret in secrets_of(store))
 
 
-def read_store(location: str, option: str) -> bytes:
+def _read_store(location: str, option: str) -> bytes:
     """Read the bytes of a store.
 
     Args:
@@ -121,7 +121,7 @@ def client_identity(store: KeyStore) -> Identity:
     """
     if store.location is None:
         return _inline_identity(store)
-    content = read_store(store.location, store.location_option)
+    content = _read_store(store.location, store.location_option)
     match store_format(content, store.type, store.location_option):
         case StoreType.PEM:
             blocks = pem_blocks(content.decode("latin-1"), store.location_option)
@@ -211,7 +211,7 @@ def _read_truststore(store: TrustStore, option: str) -> list[bytes]:
             "a truststore requires kafka.ssl.truststore.location or .certificates",
             hint="Set one of them.",
         )
-    content = read_store(store.location, option)
+    content = _read_store(store.location, option)
     match store_format(content, store.type, option):
         case StoreType.PEM:
             return _pem_certificates(content.decode("latin-1"), option)

@@ -29,7 +29,7 @@ class ResponseTooLargeError(Exception):
     """The response has more than `MAX_RESPONSE_BYTES` bytes."""
 
 
-class VerifyingAdapter(HTTPAdapter):
+class _VerifyingAdapter(HTTPAdapter):
     """HTTPS with a given TLS context. Authorities from certifi or the environment are not used.
 
     Args:
@@ -68,7 +68,7 @@ def mount_tls(session: Session, login: ClientCredentialsLogin) -> None:
         ConfigError: a trust store or key store cannot be read on this host.
     """
     context = issuer_contexts.context(login.tls or TlsConfig())
-    session.mount("https://", VerifyingAdapter(context))
+    session.mount("https://", _VerifyingAdapter(context))
 
 
 def read_body(response: Response) -> bytes:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import binascii
-import json
-import math
 import re
 from base64 import urlsafe_b64decode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.common.errors import AuthenticationError
+from spark_kafka_sink.kafka.security.tokens.json_values import json_number, parse_json_object
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -26,36 +25,6 @@ MAX_TOKEN_CHARS = 256 * 1024
 (sasl.server.max.receive.size)."""
 _B64TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 _JWT_PARTS = 3
-
-
-def parse_json_object(text: str | bytes) -> dict[str, object] | None:
-    """Parse a JSON object, or return None if the text is not an object or is nested too deeply."""
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
-
-
-def text_field(fields: dict[str, object], name: str) -> str | None:
-    """Return the string value of a field, or None if it is missing, empty or not a string."""
-    value = fields.get(name)
-    return value if isinstance(value, str) and value else None
-
-
-def number_field(fields: dict[str, object], name: str) -> float | None:
-    """Return the numeric value of a field. Some issuers send numbers as strings of digits.
-
-    Returns:
-        The number, or None if it is missing, not a number, negative, or too large for a date.
-    """
-    value = fields.get(name)
-    if isinstance(value, str) and len(value) <= 20:
-        value = int(value) if value.isascii() and value.isdigit() else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    seconds = float(value) if abs(value) < 1e15 else math.inf
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +62,7 @@ def parse_token(text: str, origin: str, fallback_expires_ms: int | None = None) 
             else f"the token from {origin} is empty"
         )
     claims = _claims(text)
-    expires, starts = number_field(claims, "exp"), number_field(claims, "iat")
+    expires, starts = json_number(claims, "exp"), json_number(claims, "iat")
     return Token(
         text,
         fallback_expires_ms if expires is None else int(expires * 1_000),

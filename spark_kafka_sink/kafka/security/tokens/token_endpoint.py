@@ -22,13 +22,15 @@ from spark_kafka_sink.kafka.security.tokens.issuer_https import (
     mount_tls,
     read_body,
 )
+from spark_kafka_sink.kafka.security.tokens.json_values import (
+    json_number,
+    json_text,
+    parse_json_object,
+)
 from spark_kafka_sink.kafka.security.tokens.secret_masking import mask_secret
 from spark_kafka_sink.kafka.security.tokens.token import (
     Token,
-    number_field,
-    parse_json_object,
     parse_token,
-    text_field,
 )
 
 if TYPE_CHECKING:
@@ -125,10 +127,10 @@ class TokenEndpoint:
         content = parse_json_object(body)
         if status != _OK or content is None or "error" in content:
             return self._explain_missing_token(status, content)
-        access_token = text_field(content, "access_token")
+        access_token = json_text(content, "access_token")
         if access_token is None:
             return self._failed("returned no access_token", retriable=False)
-        lifetime = number_field(content, "expires_in")
+        lifetime = json_number(content, "expires_in")
         expires_ms = None if lifetime is None else now_ms + int(lifetime * 1_000)
         try:
             token = parse_token(access_token.strip(), self._shown_url, expires_ms)
@@ -142,7 +144,7 @@ class TokenEndpoint:
     ) -> FailedRequest:
         """Return the failure for a response without a token."""
         fields = content or {}
-        words = [text_field(fields, "error"), text_field(fields, "error_description")]
+        words = [json_text(fields, "error"), json_text(fields, "error_description")]
         details = ": ".join(self._masked(word) for word in words if word is not None)
         problem = f"returned HTTP status {status}" + (f": {details}" if details else "")
         if status == _OK and not details:
