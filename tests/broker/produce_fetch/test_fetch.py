@@ -1,10 +1,12 @@
 """Raw Fetch and ListOffsets requests to a real Kafka and to the embedded broker."""
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
+
+import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -24,18 +26,14 @@ from tools.support.raw_client import (
 
 
 def test_waits_for_new_records(any_kafka: AnyKafka, any_raw: RawClient, topic: str) -> None:
-    def later() -> None:
-        time.sleep(0.3)  # The other request waits.
-        with RawClient(any_kafka.bootstrap_servers) as other:
-            produce(other, topic, batch(1))
-
-    thread = threading.Thread(target=later)
-    thread.start()
     started = time.monotonic()
-    got = fetch(any_raw, topic, 0, max_wait=timedelta(seconds=30))
-    thread.join()
-    assert offsets(got.records) == [0]
-    assert 0.2 < time.monotonic() - started < 29
+    with ThreadPoolExecutor(1) as pool, RawClient(any_kafka.bootstrap_servers) as other:
+        fetching = pool.submit(fetch, any_raw, topic, 0, max_wait=timedelta(seconds=30))
+        with pytest.raises(TimeoutError):
+            fetching.result(0.3)
+        produce(other, topic, batch(1))
+        assert offsets(fetching.result().records) == [0]
+    assert time.monotonic() - started < 29
 
 
 def test_waits_for_min_bytes(any_raw: RawClient, topic: str) -> None:

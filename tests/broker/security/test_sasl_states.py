@@ -3,16 +3,20 @@
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import authenticate, handshake, log_in, plain
 from tools.support.raw_client import RawClient, batch, produce, produce_values
 
 USERS = {"alice": "secret", "bob": "hidden"}
+SESSION = timedelta(minutes=5)
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +26,22 @@ def kafka() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture(scope="module")
-def short_session_kafka() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker(topics={"t": 1}, sasl=USERS, connections_max_reauth_ms=400) as broker:
+def session_kafka() -> Iterator[EmbeddedBroker]:
+    lifetime_ms = SESSION // timedelta(milliseconds=1)
+    options: dict[str, Any] = {"sasl": USERS, "connections_max_reauth_ms": lifetime_ms}
+    with EmbeddedBroker(topics={"t": 1}, **options) as broker:
         yield broker
 
 
-def await_end(session_ms: int) -> None:
-    time.sleep(session_ms / 1000)
+def end_sessions(kafka: EmbeddedBroker) -> None:
+    """Advance the broker's monotonic clock by the lifetime of a session."""
+
+    def advance(cluster: Cluster) -> None:
+        now = cluster.clock.monotonic
+        later = Mock(side_effect=lambda: now() + SESSION.total_seconds())
+        cluster.clock.monotonic = later  # type: ignore[method-assign]
+
+    kafka.run(advance)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -75,19 +88,23 @@ def test_sasl_requests_without_sasl_are_rejected() -> None:
 
 class TestSessions:
     @pytest.fixture
-    def client(self, short_session_kafka: EmbeddedBroker) -> Iterator[RawClient]:
-        with RawClient(short_session_kafka.bootstrap_servers) as client:
-            assert log_in(client).session_lifetime == timedelta(milliseconds=400)
+    def client(self, session_kafka: EmbeddedBroker) -> Iterator[RawClient]:
+        with RawClient(session_kafka.bootstrap_servers) as client:
+            assert log_in(client).session_lifetime == SESSION
             yield client
 
-    def test_request_after_expiration_closes_the_connection(self, client: RawClient) -> None:
+    def test_request_after_expiration_closes_the_connection(
+        self, session_kafka: EmbeddedBroker, client: RawClient
+    ) -> None:
         assert produce(client, "t", bytes(batch())).error_code == 0
-        await_end(420)
+        end_sessions(session_kafka)
         client.send(ApiKey.PRODUCE, 9, **produce_values("t", bytes(batch())))
         assert client.closed()
 
-    def test_reauthentication_extends_the_session(self, client: RawClient) -> None:
-        await_end(420)
+    def test_reauthentication_extends_the_session(
+        self, session_kafka: EmbeddedBroker, client: RawClient
+    ) -> None:
+        end_sessions(session_kafka)
         assert log_in(client).error_code is ErrorCode.none
         assert produce(client, "t", bytes(batch())).error_code == 0
 
@@ -109,12 +126,12 @@ class TestSessions:
         assert client.closed()
 
     def test_reauthentication_with_an_old_password_is_rejected(
-        self, short_session_kafka: EmbeddedBroker
+        self, session_kafka: EmbeddedBroker
     ) -> None:
-        with RawClient(short_session_kafka.bootstrap_servers) as client:
-            short_session_kafka.set_password("carol", "old")
+        with RawClient(session_kafka.bootstrap_servers) as client:
+            session_kafka.set_password("carol", "old")
             log_in(client, "carol", "old")
-            short_session_kafka.set_password("carol", "new")
+            session_kafka.set_password("carol", "new")
             handshake(client)
             response = authenticate(client, plain("carol", "old"))
             assert response.error_code is ErrorCode.sasl_authentication_failed

@@ -12,6 +12,7 @@ from dataclasses import replace
 from threading import Event, Thread
 from types import MappingProxyType
 from typing import NoReturn
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -167,17 +168,17 @@ def test_wait_ends_if_the_sender_dies(
     error: type[BaseException],
 ) -> None:
     with running_session(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
+        changed = session.context.state.changed
+        wait_for_change = changed.wait
 
-        def die_later() -> None:
-            time.sleep(0.05)  # The wait has usually begun; the test also passes otherwise.
+        def die_and_wait(seconds: float) -> bool:
             death(session, error)
+            return wait_for_change(seconds)
 
-        waiting = Thread(target=die_later)
-        waiting.start()
-        caught = within(lambda: WAITS[wait](session))
+        with patch.object(changed, "wait", die_and_wait):
+            caught = within(lambda: WAITS[wait](session))
         assert isinstance(caught, DeliveryError)
         assert "sender thread" in str(caught)
-        waiting.join()
 
 
 @pytest.mark.parametrize("wait", WAITS)
@@ -308,7 +309,7 @@ def test_thread_that_dies_while_loops_change_is_not_waited_for(change: str) -> N
 
         def slow_death() -> NoReturn:
             entered.set()
-            time.sleep(0.5)  # the change begins before the death
+            wait_until(lambda: client._switches)  # the change begins before the death
             raise SystemExit
 
         client._run_iteration = slow_death  # type: ignore[method-assign]

@@ -86,7 +86,7 @@ class Writer:
             if time.monotonic() > deadline:
                 return False
             self.sim.step()
-            time.sleep(0.0005)  # let the writer run
+            self._thread.join(0.0005)
         return True
 
 

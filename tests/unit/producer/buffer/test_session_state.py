@@ -1,6 +1,5 @@
 """The waits of the writer, and the errors that end them."""
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -10,6 +9,7 @@ import pytest
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.session_state import SessionState
+from tests.support.clock import ManualClock
 
 SOON = 5.0
 
@@ -55,18 +55,23 @@ def test_first_error_ends_all_waits(state: SessionState, writer: ThreadPoolExecu
         assert caught.value is first
 
 
-def test_flush_fails_if_no_batch_completes(state: SessionState, writer: ThreadPoolExecutor) -> None:
+def test_flush_fails_if_no_batch_completes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time without progress begins after a completed batch and after a throttle pause."""
+    clock = ManualClock()
+    state = SessionState(clock, nothing, lambda _: None)
     state.add_incomplete(3)
-    started = time.monotonic()
-    waiting = writer.submit(state.wait_until_complete, 2.0)
-    time.sleep(0.2)  # a part of the time without progress, which a slow machine does not exceed
-    state.complete()
-    state.add_throttle_pause(200)
-    caught = waiting.exception(SOON)
-    assert isinstance(caught, DeliveryError)
-    assert "2 batches made no progress" in str(caught)
-    assert time.monotonic() - started > 2.15
-    assert state.error is caught
+    progress = iter([state.complete, lambda: state.add_throttle_pause(200)])
+
+    def wait(_: float) -> bool:
+        clock.advance(0.5)
+        next(progress, nothing)()
+        return True
+
+    monkeypatch.setattr(state.changed, "wait", wait)
+    with pytest.raises(DeliveryError, match="2 batches made no progress") as caught:
+        state.wait_until_complete(2.0)
+    assert clock.monotonic() == 3.5  # the pause ends at 1.2 s
+    assert state.error is caught.value
 
 
 def test_failed_batch_is_not_a_success(state: SessionState, writer: ThreadPoolExecutor) -> None:
