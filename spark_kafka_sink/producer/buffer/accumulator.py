@@ -203,11 +203,15 @@ class Accumulator:
 
     def flush(self) -> None:
         """Close all batches and wait until each is complete; raise the session's error."""
+        self.close_open()
+        self._state.wake_sender()
+        self._state.wait_until_complete(self._flush_timeout)
+
+    def close_open(self) -> None:
+        """Close all open batches."""
         with self._lock:
             for topic_partition in list(self._open):
                 self._close(topic_partition, CloseReason.FLUSH)
-        self._state.wake_sender()
-        self._state.wait_until_complete(self._flush_timeout)
 
     # Only the sender thread calls the methods below.
 

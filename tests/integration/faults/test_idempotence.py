@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import TopicPartition as ForeignPartition
 
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from tests.integration.admin.conftest import connected
 from tests.support.producer_writes import rows, write_task
@@ -17,7 +18,6 @@ from tools.support.readers import by_confluent
 from tools.torture.cluster import ProxiedKafka
 from tools.torture.proxy_faults import Fault, Schedule
 
-NOT_ENOUGH_REPLICAS = 19
 TIMEOUT_S = 60
 IN_FLIGHT = {"batch_size": 900, "linger_ms": 1000}
 """Up to five batches are in flight."""
@@ -37,7 +37,7 @@ class FaultSchedule(Schedule):
         return self.next.popleft() if produce and self.next else None
 
     def code(self, node: int, fault: Fault) -> int:  # noqa: ARG002
-        return NOT_ENOUGH_REPLICAS
+        return ErrorCode.not_enough_replicas
 
 
 class FaultyCluster(ProxiedKafka):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.protocol.error_codes import COORDINATOR_UNAVAILABLE
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.session import ProducerSession
@@ -17,7 +18,6 @@ from tests.support.producer_writes import config
 from tests.support.waiting import retry
 from tools.support.raw_client import RawClient
 
-RETRIED = {14, 15, 16, 51}
 TIMEOUT_S = 60.0
 
 
@@ -51,7 +51,7 @@ def end(
     """Commit or abort a transaction; retry until it succeeds."""
     assert opened is not None
     end_txn = partial(_end_txn, bootstrap_servers, opened, commit=commit)
-    assert retry(end_txn, int, RETRIED) == 0
+    assert retry(end_txn, int, COORDINATOR_UNAVAILABLE) == 0
 
 
 def find_coordinator(bootstrap_servers: str, transactional_id: str) -> Any:

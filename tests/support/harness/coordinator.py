@@ -10,15 +10,13 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, as_error_code
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-NOT_COORDINATOR, FENCED, INVALID_STATE, TIMEOUT = 16, 90, 48, 50
-CONCURRENT, NOT_ATTEMPTED, DENIED, INVALID_EPOCH = 51, 55, 29, 47
 BASE_PORT = 40_000
 
 
@@ -83,7 +81,7 @@ class FakeCoordinator:
         fault = (queue.popleft() if queue else None) or CoordinatorFault()
         code = fault.error
         if code is None and api is not ApiKey.FIND_COORDINATOR and node != self.node:
-            code = NOT_COORDINATOR
+            code = ErrorCode.not_coordinator
         response = HANDLERS[api](self, version, request, code)
         if fault.done and fault.error is not None:
             HANDLERS[api](self, version, request, None)
@@ -100,7 +98,7 @@ class FakeCoordinator:
         known = self.transactions[transactional_id]
         assert header.producer_id == known.producer_id
         if header.producer_epoch != known.epoch:
-            return INVALID_EPOCH
+            return ErrorCode.invalid_producer_epoch
         if self.version < 2:
             assert partition in known.partitions, f"{partition} was not added to the transaction"
         known.partitions.add(partition)
@@ -124,7 +122,7 @@ class FakeCoordinator:
         timeout_ms = round(request.transaction_timeout.total_seconds() * 1000)
         two_phase = getattr(request, "enable2_pc", False)
         if code is None and timeout_ms > self.max_timeout_ms and not two_phase:
-            code = TIMEOUT
+            code = ErrorCode.invalid_transaction_timeout
         if code is not None:
             return {"error_code": as_error_code(code), "producer_id": -1, "producer_epoch": -1}
         known = self.transactions.get(request.transactional_id)
@@ -136,7 +134,7 @@ class FakeCoordinator:
         known.timeout_ms, known.two_phase = timeout_ms, two_phase
         if known.state == "Ongoing":
             known.state = "Aborted"
-            concurrent = as_error_code(CONCURRENT)
+            concurrent = ErrorCode.concurrent_transactions
             return {"error_code": concurrent, "producer_id": -1, "producer_epoch": -1}
         known.state, known.partitions = "Empty", set()
         return {"producer_id": known.producer_id, "producer_epoch": known.epoch}
@@ -150,11 +148,13 @@ class FakeCoordinator:
         denied = {partition for partition in partitions if partition[0] in self.denied}
         known = self.transactions[request.v3_and_below_transactional_id]
         if code is None and request.v3_and_below_producer_epoch != known.epoch:
-            code = FENCED
+            code = ErrorCode.producer_fenced
         codes = dict.fromkeys(partitions, code or 0)
         if code is None and denied:
             codes = {
-                partition: DENIED if partition in denied else NOT_ATTEMPTED
+                partition: ErrorCode.topic_authorization_failed
+                if partition in denied
+                else ErrorCode.operation_not_attempted
                 for partition in partitions
             }
         elif code is None:
@@ -177,9 +177,9 @@ class FakeCoordinator:
     def end(self, _: int, request: Any, code: int | None) -> dict[str, Any]:
         known = self.transactions[request.transactional_id]
         if code is None and request.producer_epoch != known.epoch:
-            code = FENCED
+            code = ErrorCode.producer_fenced
         if code is None and known.state != "Ongoing" and request.committed:
-            code = INVALID_STATE
+            code = ErrorCode.invalid_txn_state
         if code is None:
             known.state = "Committed" if request.committed else "Aborted"
             known.epoch += self.version >= 2

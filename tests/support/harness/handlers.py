@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     from tests.support.harness.fake import FakeCluster, Fault, ReceivedProduce
 
-NOT_LEADER, UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID = 6, 3, 100
-TOPIC_DENIED, ILLEGAL_SASL_STATE = 29, 34
-
 
 def api_versions(cluster: FakeCluster, _: Any) -> dict[str, Any]:
     ranges = cluster.versions.items()
@@ -49,7 +46,7 @@ def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
     nodes = [{"node_id": n, "host": "127.0.0.1", "port": 40_000 + n} for n in listed]
     denied = cluster.uncreatable - cluster.ids.keys()
     topics = [
-        {"name": name, "error_code": as_error_code(TOPIC_DENIED), "partitions": []}
+        {"name": name, "error_code": ErrorCode.topic_authorization_failed, "partitions": []}
         if may_create and name in denied
         else _describe(cluster, name)
         for name in (topic.name for topic in request.topics)
@@ -65,7 +62,7 @@ def metadata(cluster: FakeCluster, request: Any) -> dict[str, Any]:
 
 def _describe(cluster: FakeCluster, name: str) -> dict[str, Any]:
     if name in cluster.metadata_errors or name not in cluster.ids:
-        code = cluster.metadata_errors.get(name, UNKNOWN_TOPIC)
+        code = cluster.metadata_errors.get(name, ErrorCode.unknown_topic_or_partition)
         return {"name": name, "error_code": as_error_code(code), "partitions": []}
     partitions = [
         {
@@ -96,7 +93,7 @@ def init_producer_id(cluster: FakeCluster, _: Any) -> dict[str, Any]:
 
 def sasl_handshake(cluster: FakeCluster, request: Any) -> dict[str, Any]:
     if cluster.sasl is None:
-        return {"error_code": as_error_code(ILLEGAL_SASL_STATE)}
+        return {"error_code": ErrorCode.illegal_sasl_state}
     return cluster.sasl.handshake(request)
 
 
@@ -167,9 +164,11 @@ def _partition(
     code, offset = 0, -1
     log = cluster.logs.get(partition)
     if log is None:
-        return _error(partition[1], UNKNOWN_TOPIC_ID if fault.error is None else fault.error)
+        return _error(
+            partition[1], ErrorCode.unknown_topic_id if fault.error is None else fault.error
+        )
     if fault.error is None and log.leader != node:
-        code = NOT_LEADER
+        code = ErrorCode.not_leader_or_follower
     elif fault.error is None or fault.append:
         code = cluster.coordinator.check_produced(transactional_id, bytes(data.records), partition)
         if not code:

@@ -14,10 +14,9 @@ from spark_kafka_sink.config.security.security_config import (
     SecurityProtocol,
 )
 from spark_kafka_sink.kafka.client.channel.background import CallResult
-from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, as_error_code
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
-UNSUPPORTED_MECHANISM, ILLEGAL_STATE, FAILED = 33, 34, 58
 _FIRST_REQUESTS = (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 
 
@@ -50,7 +49,7 @@ class FakeSasl:
 
     def handshake(self, request: Any) -> dict[str, Any]:
         known = request.mechanism in self.mechanisms
-        code = as_error_code(0 if known else UNSUPPORTED_MECHANISM)
+        code = as_error_code(0 if known else ErrorCode.unsupported_sasl_mechanism)
         return {"error_code": code, "mechanisms": list(self.mechanisms)}
 
     def authenticate(self, node: int, request: Any) -> dict[str, Any]:
@@ -59,7 +58,7 @@ class FakeSasl:
         self.logins.append((node, accepted))
         if not accepted:
             return {
-                "error_code": as_error_code(FAILED),
+                "error_code": ErrorCode.sasl_authentication_failed,
                 "error_message": "Authentication failed: Invalid username or password",
                 "auth_bytes": b"",
             }

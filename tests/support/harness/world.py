@@ -13,11 +13,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pytest
 
-from spark_kafka_sink.common.close_reason import CloseReason
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.security.security_config import SecurityConfig
-from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.producer_id import ProducerIdentity
 from spark_kafka_sink.producer.rows import Rows
@@ -178,13 +176,9 @@ class World:
         self.finish()
         return values
 
-    def close_batches(self, *partitions: TopicPartition) -> None:
-        """Close the open batches of these partitions, or all open batches, as a flush does."""
-        accumulator = self.session.context.accumulator
-        with self.session.context.state.lock:
-            open_partitions = [partition for partition, _ in accumulator.open_batches()]
-            for partition in partitions or open_partitions:
-                accumulator._close(partition, CloseReason.FLUSH)
+    def close_batches(self) -> None:
+        """Close all open batches, as a flush does."""
+        self.session.context.accumulator.close_open()
 
     def append_while_stepping(self, rows: Rows, tick: float = TICK) -> None:
         """Append in another thread, and run steps until that call returns or raises."""
@@ -217,8 +211,7 @@ class World:
         while not outcome.done():
             assert time.monotonic() < deadline, "timeout"
             self.step(tick)
-            with self.session.context.state.lock:
-                self.session.context.state.changed.notify_all()
+            self.session.context.state.wake_writer()
         return outcome.result()
 
     def finish(self, tick: float = TICK) -> None:

@@ -27,7 +27,9 @@ from tests.support.harness.world import World, world
 from tests.unit.producer.rejections import tolerant
 
 SERVER = "127.0.0.1:40000"
-TOPIC, CLUSTER, TRANSACTIONAL_ID = 29, 31, 53
+TOPIC = ErrorCode.topic_authorization_failed
+CLUSTER = ErrorCode.cluster_authorization_failed
+TRANSACTIONAL_ID = ErrorCode.transactional_id_authorization_failed
 
 
 def command(operation: str, resource: str, principal: str = "User:ANONYMOUS") -> str:
@@ -168,7 +170,7 @@ def test_error_identifies_the_dead_letter_topic() -> None:
 
 def test_error_identifies_a_hidden_dead_letter_topic() -> None:
     with world(FakeCluster(topics={"t": 1}), tolerant()) as sim:
-        sim.cluster.metadata_errors |= {"dead": TOPIC, "gone": 17}
+        sim.cluster.metadata_errors |= {"dead": TOPIC, "gone": ErrorCode.invalid_topic_exception}
         with pytest.raises(AuthorizationError) as caught:
             sim.append_while_stepping(rows("t", "gone"))
         assert "Describe on the dead letter topic dead is denied" in str(caught.value)

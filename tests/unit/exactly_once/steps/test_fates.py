@@ -22,8 +22,6 @@ FIRST, SECOND = (transaction.transactional_id for transaction in DECIDED.transac
 
 (TASK,) = task_transactions(1)
 OURS, OTHER = TASK.transaction.producer_id, 9
-DENIED = 29
-NOT_LEADER = 6
 
 
 def described(state: TransactionState, producer_id: int = 4_001) -> TransactionDescription:
@@ -100,7 +98,7 @@ def test_outcome_is_unknown_without_a_marker() -> None:
     cluster.hold(batch([b"a", b"b"]), marker(OTHER, commit=True))
     assert fate(cluster) is Fate.UNKNOWN
     assert fate(cluster, last_offset=None) is Fate.UNKNOWN
-    cluster.fetch_codes.append(DENIED)
+    cluster.fetch_codes.append(ErrorCode.topic_authorization_failed)
     assert fate(cluster) is Fate.UNKNOWN
 
 
@@ -108,7 +106,7 @@ def test_topic_that_cannot_be_read_is_read_once() -> None:
     """A decision can have many transactions with many partitions."""
     cluster = PartitionLeader()
     cluster.hold(batch([b"a", b"b"]), marker(OURS, commit=True))
-    cluster.fetch_codes.extend([DENIED] * 10_000)
+    cluster.fetch_codes.extend([ErrorCode.topic_authorization_failed] * 10_000)
     places = tuple(
         PartitionRange(topic="t", partition=0, records=2, first_offset=0, last_offset=last)
         for last in (1, 2)
@@ -125,7 +123,7 @@ def test_no_search_starts_after_the_deadline() -> None:
     """A single search may take as long as all of them may."""
     cluster = PartitionLeader()
     cluster.hold(batch([b"a", b"b"]), marker(OURS, commit=True))
-    cluster.fetch_codes.extend([NOT_LEADER] * 10_000)
+    cluster.fetch_codes.extend([ErrorCode.not_leader_or_follower] * 10_000)
     place = PartitionRange(topic="t", partition=0, records=2, first_offset=0, last_offset=1)
     tasks = tuple(replace(task, partitions=(place, place)) for task in task_transactions(20))
     unknown, decided = (

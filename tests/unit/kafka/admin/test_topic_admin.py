@@ -11,8 +11,6 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from tests.support.harness.scripted import blocking_client, code
 from tests.unit.kafka.admin.partition_leader import PartitionLeader
 
-EXISTS, NOT_CONTROLLER, UNKNOWN_TOPIC = 36, 41, 3
-
 
 class Controller(PartitionLeader):
     """Node 2 is the controller if it exists; topics have the configs in `settings`."""
@@ -27,9 +25,9 @@ class Controller(PartitionLeader):
 
     def _create(self, node: int, request: Any) -> dict[str, Any]:
         (topic,) = request.topics
-        failed = self.create_codes.pop(0) if self.create_codes else EXISTS
+        failed = self.create_codes.pop(0) if self.create_codes else ErrorCode.topic_already_exists
         if node != self.nodes:
-            failed = NOT_CONTROLLER
+            failed = ErrorCode.not_controller
         return {"topics": [code(failed) | {"name": topic.name, "error_message": "no"}]}
 
     def _describe(self, _node: int, request: Any) -> dict[str, Any] | None:
@@ -92,7 +90,7 @@ def test_brokers_are_tried_until_one_is_the_controller() -> None:
 )
 def test_existing_topic_must_be_compacted(actual: str, requested: str, *, fits: bool) -> None:
     cluster = Controller()
-    cluster.create_codes = [EXISTS]
+    cluster.create_codes = [ErrorCode.topic_already_exists]
     cluster.settings["t"]["cleanup.policy"] = actual
     if fits:
         assert not create(cluster, cleanup_policy=requested)
@@ -103,16 +101,16 @@ def test_existing_topic_must_be_compacted(actual: str, requested: str, *, fits: 
 
 def test_denied_configs_are_not_checked() -> None:
     cluster = Controller()
-    cluster.create_codes = [EXISTS]
+    cluster.create_codes = [ErrorCode.topic_already_exists]
     cluster.describe_code = ErrorCode.topic_authorization_failed
     assert not create(cluster)
 
 
 def test_topic_deleted_during_the_check_is_recreated() -> None:
     cluster = Controller()
-    cluster.create_codes = [EXISTS, 0]
+    cluster.create_codes = [ErrorCode.topic_already_exists, 0]
     usual = cluster.scripts[ApiKey.CREATE_TOPICS]
-    cluster.metadata_errors["t"] = UNKNOWN_TOPIC
+    cluster.metadata_errors["t"] = ErrorCode.unknown_topic_or_partition
 
     def make(node: int, request: Any) -> dict[str, Any] | None:
         if len(cluster.requests_for(ApiKey.CREATE_TOPICS)) > 1:

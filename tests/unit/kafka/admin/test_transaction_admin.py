@@ -17,16 +17,11 @@ from spark_kafka_sink.kafka.admin.api_driver import request_one
 from spark_kafka_sink.kafka.admin.blocking_client import MAX_IN_FLIGHT
 from spark_kafka_sink.kafka.admin.transaction_admin import MAX_CONNECTIONS, TransactionAdmin
 from spark_kafka_sink.kafka.admin.transaction_handlers import EndTxnHandler
-from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from tests.support.harness.scripted import blocking_client
 from tests.unit.kafka.admin.scripted_coordinator import LOST, ScriptedCoordinator, described, opened
-
-LOADING, NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT = 14, 15, 16, 51
-STALE_EPOCH, INVALID_STATE, UNKNOWN_ID, FENCED = 47, 48, 49, 90
-
-CONCURRENT_TRANSACTIONS, BAD_TIMEOUT, DENIED = 51, 50, 53
 
 
 def end(
@@ -56,7 +51,9 @@ def test_before_version_4_each_coordinator_is_looked_up_separately() -> None:
     assert sorted(keys) == ["a", "b"]
 
 
-@pytest.mark.parametrize("code", [LOADING, CONCURRENT])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.coordinator_load_in_progress, ErrorCode.concurrent_transactions]
+)
 def test_busy_coordinator_is_retried(cluster: ScriptedCoordinator, code: int) -> None:
     cluster.queue_codes("a", [code, code, code])
     assert end(cluster, "a") == {"a": 0}
@@ -64,7 +61,9 @@ def test_busy_coordinator_is_retried(cluster: ScriptedCoordinator, code: int) ->
     assert len(cluster.requests_for(ApiKey.FIND_COORDINATOR)) == 1
 
 
-@pytest.mark.parametrize("code", [NOT_AVAILABLE, NOT_COORDINATOR, LOST])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.coordinator_not_available, ErrorCode.not_coordinator, LOST]
+)
 def test_moved_coordinator_is_looked_up_again(code: int) -> None:
     cluster = ScriptedCoordinator(nodes=2)
     cluster.moves["a"].extend([1, 2])
@@ -73,17 +72,29 @@ def test_moved_coordinator_is_looked_up_again(code: int) -> None:
     assert cluster.end_txn_requests() == [(1, "a"), (2, "a")]
 
 
-@pytest.mark.parametrize("code", [STALE_EPOCH, INVALID_STATE, UNKNOWN_ID, FENCED, 120, -1])
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.invalid_txn_state,
+        ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.producer_fenced,
+        ErrorCode.transaction_abortable,
+        -1,
+    ],
+)
 def test_final_error_of_one_id_does_not_stop_the_others(code: int) -> None:
     cluster = ScriptedCoordinator()
     cluster.queue_codes("bad", [code])
-    cluster.queue_codes("slow", [CONCURRENT])
+    cluster.queue_codes("slow", [ErrorCode.concurrent_transactions])
     assert end(cluster, "bad", "slow", "good") == {"bad": code, "slow": 0, "good": 0}
     assert [name for _, name in cluster.end_txn_requests()].count("bad") == 1
 
 
 def test_missing_coordinator_is_looked_up_again(cluster: ScriptedCoordinator) -> None:
-    cluster.find_codes["a"].extend([NOT_AVAILABLE, LOADING])
+    cluster.find_codes["a"].extend(
+        [ErrorCode.coordinator_not_available, ErrorCode.coordinator_load_in_progress]
+    )
     assert end(cluster, "a") == {"a": 0}
     assert len(cluster.requests_for(ApiKey.FIND_COORDINATOR)) == 3
 
@@ -95,8 +106,8 @@ def test_denied_id_has_its_own_error_code(cluster: ScriptedCoordinator) -> None:
 
 
 def test_timeout_returns_the_latest_error_code(cluster: ScriptedCoordinator) -> None:
-    cluster.queue_codes("a", [CONCURRENT] * 10_000)
-    assert end(cluster, "a", "b", seconds=1) == {"a": CONCURRENT, "b": 0}
+    cluster.queue_codes("a", [ErrorCode.concurrent_transactions] * 10_000)
+    assert end(cluster, "a", "b", seconds=1) == {"a": ErrorCode.concurrent_transactions, "b": 0}
 
 
 def test_outcome_is_unknown_without_any_response_in_time(cluster: ScriptedCoordinator) -> None:
@@ -190,7 +201,15 @@ def test_protocol_follows_the_finalized_features(level: int, version: int) -> No
 
 def test_lost_and_retriable_responses_are_retried(cluster: ScriptedCoordinator) -> None:
     cluster.queue_codes(
-        "orders/stream", [LOST, CONCURRENT_TRANSACTIONS, CONCURRENT_TRANSACTIONS, 14, 16, 15]
+        "orders/stream",
+        [
+            LOST,
+            ErrorCode.concurrent_transactions,
+            ErrorCode.concurrent_transactions,
+            ErrorCode.coordinator_load_in_progress,
+            ErrorCode.not_coordinator,
+            ErrorCode.coordinator_not_available,
+        ],
     )
     assert init(cluster).producer_id == 7
     assert len(cluster.requests_for(ApiKey.INIT_PRODUCER_ID)) == 7
@@ -202,7 +221,7 @@ def test_producer_continues_from_its_own_epoch(cluster: ScriptedCoordinator) -> 
     assert (request.producer_id, request.producer_epoch) == (7, 9)
 
 
-@pytest.mark.parametrize("code", [47, 90])
+@pytest.mark.parametrize("code", [ErrorCode.invalid_producer_epoch, ErrorCode.producer_fenced])
 def test_replaced_producer_is_fenced(cluster: ScriptedCoordinator, code: int) -> None:
     cluster.queue_codes("orders/stream", [code])
     with pytest.raises(FencedError):
@@ -213,15 +232,20 @@ def test_replaced_producer_is_fenced(cluster: ScriptedCoordinator, code: int) ->
     ("codes", "error", "name", "text"),
     [
         (
-            [DENIED],
+            [ErrorCode.transactional_id_authorization_failed],
             AuthorizationError,
             "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
             "starts with orders is denied.*--transactional-id orders .*prefixed",
         ),
-        ([BAD_TIMEOUT], ConfigError, "INVALID_TRANSACTION_TIMEOUT", "60000"),
+        (
+            [ErrorCode.invalid_transaction_timeout],
+            ConfigError,
+            "INVALID_TRANSACTION_TIMEOUT",
+            "60000",
+        ),
         ([-1], TransactionError, "UNKNOWN_SERVER_ERROR", ""),
         (
-            [CONCURRENT_TRANSACTIONS] * 10_000,
+            [ErrorCode.concurrent_transactions] * 10_000,
             BrokerUnavailableError,
             "CONCURRENT_TRANSACTIONS",
             "InitProducerId of orders/stream exceeded its deadline",
@@ -246,15 +270,15 @@ def test_other_errors_of_init_producer_id(
     [
         (["CompleteAbort"], 0, 0),
         (["Ongoing", "CompleteAbort"], 0, 1),
-        (["Ongoing", "Ongoing"], CONCURRENT_TRANSACTIONS, 1),
+        (["Ongoing", "Ongoing"], ErrorCode.concurrent_transactions, 1),
     ],
 )
 def test_transaction_that_fencing_leaves_open_is_aborted(
     cluster: ScriptedCoordinator, states: list[str], code: int, ends: int
 ) -> None:
     """kfake bumps the epoch on InitProducerId without ending the transaction."""
-    cluster.queue_codes("b", [CONCURRENT_TRANSACTIONS])
-    cluster.queue_codes("c", [DENIED])
+    cluster.queue_codes("b", [ErrorCode.concurrent_transactions])
+    cluster.queue_codes("c", [ErrorCode.transactional_id_authorization_failed])
     cluster.scripts[ApiKey.DESCRIBE_TRANSACTIONS] = lambda _, request: {
         "transaction_states": [
             described(name, transaction_state=states[0] if name == "a" else "Empty")
@@ -270,7 +294,7 @@ def test_transaction_that_fencing_leaves_open_is_aborted(
     cluster.scripts[ApiKey.END_TXN] = end
     with blocking_client(cluster) as client:
         fenced = TransactionAdmin(client).fence(["a", "b", "c"], client.deadline(10))
-    assert fenced == {"a": code, "b": 0, "c": DENIED}
+    assert fenced == {"a": code, "b": 0, "c": ErrorCode.transactional_id_authorization_failed}
     assert len(cluster.requests_for(ApiKey.END_TXN)) == ends
 
 

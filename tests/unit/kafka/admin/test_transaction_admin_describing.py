@@ -16,6 +16,7 @@ from spark_kafka_sink.common.errors import (
 from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.admin.transaction_description import ActiveProducer
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
@@ -27,8 +28,6 @@ from tests.unit.kafka.admin.scripted_coordinator import (
     described,
     opened,
 )
-
-DENIED, NOT_FOUND, BAD_PATTERN = 53, 105, 128
 
 
 def listed(name: str, state: str = "Ongoing") -> dict[str, Any]:
@@ -54,7 +53,10 @@ def test_descriptions_come_from_each_coordinator() -> None:
 
 def test_unknown_id_is_omitted(cluster: ScriptedCoordinator) -> None:
     cluster.scripts[ApiKey.DESCRIBE_TRANSACTIONS] = lambda *_: {
-        "transaction_states": [described("a"), described("b") | code(NOT_FOUND)]
+        "transaction_states": [
+            described("a"),
+            described("b") | code(ErrorCode.transactional_id_not_found),
+        ]
     }
     with blocking_client(cluster) as client:
         descriptions = TransactionAdmin(client).describe(["a", "b"], client.deadline(10))
@@ -66,7 +68,7 @@ def test_unnamed_state_is_unknown() -> None:
 
 
 def test_missing_describe_permission_is_named(cluster: ScriptedCoordinator) -> None:
-    cluster.find_codes["a"].extend([DENIED])
+    cluster.find_codes["a"].extend([ErrorCode.transactional_id_authorization_failed])
     with (
         blocking_client(cluster) as client,
         pytest.raises(AuthorizationError, match="Describe on transactional id a is denied"),
@@ -118,7 +120,9 @@ def test_pattern_is_applied_by_the_client_for_older_brokers(cluster: ScriptedCoo
     listing(cluster)
     usual = cluster.scripts[ApiKey.LIST_TRANSACTIONS]
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, request: (
-        code(BAD_PATTERN) if request.transactional_id_pattern else usual(node, request)
+        code(ErrorCode.invalid_regular_expression)
+        if request.transactional_id_pattern
+        else usual(node, request)
     )
     assert listed_ids(cluster, r"p(?!/2).*") == ["p/1"]
 
@@ -131,7 +135,10 @@ def listed_ids(cluster: ScriptedCoordinator, pattern: str) -> list[str]:
 
 def test_loading_coordinator_is_retried(cluster: ScriptedCoordinator) -> None:
     listing(cluster)
-    usual, refusals = cluster.scripts[ApiKey.LIST_TRANSACTIONS], [14, 14]
+    usual, refusals = (
+        cluster.scripts[ApiKey.LIST_TRANSACTIONS],
+        [ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_load_in_progress],
+    )
     cluster.scripts[ApiKey.LIST_TRANSACTIONS] = lambda node, request: (
         code(refusals.pop()) if refusals else usual(node, request)
     )
@@ -214,7 +221,13 @@ def test_producers_of_a_partition() -> None:
     assert producers[partitions[0]][1].transaction_start is None
 
 
-@pytest.mark.parametrize(("number", "error"), [(29, AuthorizationError), (3, UnknownTopicError)])
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (ErrorCode.topic_authorization_failed, AuthorizationError),
+        (ErrorCode.unknown_topic_or_partition, UnknownTopicError),
+    ],
+)
 def test_hidden_or_missing_topic(number: int, error: type[KafkaProdError]) -> None:
     cluster = ScriptedCoordinator(topics={"other": 1})
     cluster.metadata_errors["t"] = number
@@ -244,7 +257,11 @@ def test_broker_that_started_meanwhile_lists_its_transactions() -> None:
     ("api", "response", "text"),
     [
         (ApiKey.LIST_TRANSACTIONS, {"unknown_state_filters": ["Ongoing"]}, "ignores the states"),
-        (ApiKey.LIST_TRANSACTIONS, code(BAD_PATTERN), "contained no pattern"),
+        (
+            ApiKey.LIST_TRANSACTIONS,
+            code(ErrorCode.invalid_regular_expression),
+            "contained no pattern",
+        ),
         (ApiKey.METADATA, {}, "listed no brokers"),
     ],
 )

@@ -10,6 +10,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
 from spark_kafka_sink.kafka.client.cluster_snapshot import MAX_PARTITIONS, ClusterSnapshot, Node
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.messages import build
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
@@ -19,7 +20,6 @@ from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config
 from tests.support.harness.world import World, world
 
-REBOOTSTRAP_REQUIRED = 129
 NODE = {"node_id": 1, "host": "h", "port": 9_092}
 
 
@@ -64,7 +64,7 @@ def test_metadata_without_brokers_is_ignored() -> None:
 
 def test_repeated_rebootstrap_requests_are_delayed(caplog: pytest.LogCaptureFixture) -> None:
     with world(metadata_max_age_ms=1_000) as sim:
-        sim.cluster.metadata_response_errors.extend([REBOOTSTRAP_REQUIRED] * 10_000)
+        sim.cluster.metadata_response_errors.extend([ErrorCode.rebootstrap_required] * 10_000)
         before = sim.cluster.count(ApiKey.METADATA)
         with caplog.at_level(logging.WARNING):
             sim.steps(6_000, tick=0.01)

@@ -7,6 +7,7 @@ from typing import Any
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster
@@ -119,7 +120,8 @@ def test_topic_errors_end_with_the_session() -> None:
     client.attach(_Idle())
     client.metadata.add_topics({"t", "refused"})
     client.metadata.cluster = ClusterSnapshot(
-        topics=MappingProxyType({"t": topic("t", 1)}), errors=MappingProxyType({"refused": 29})
+        topics=MappingProxyType({"t": topic("t", 1)}),
+        errors=MappingProxyType({"refused": ErrorCode.topic_authorization_failed}),
     )
     client.metadata.updated_at = client.clock.monotonic()
     client.detach()

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.kafka.client.rebootstrap_timer import RebootstrapTimer
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.fake import BASE_PORT, FakeCluster
 from tests.support.harness.world import world
-
-REBOOTSTRAP_REQUIRED = 129
 
 
 def test_due_after_metadata_failures_for_too_long() -> None:
@@ -47,7 +46,7 @@ def test_broker_that_requires_rebootstrapping_is_replaced_by_bootstrap_servers()
         sim.send_batches(1, partition=0)
         sim.deliver_batches(1, partition=1)
         dialled = cluster.connected_ports.count(BASE_PORT)
-        cluster.metadata_response_errors.append(REBOOTSTRAP_REQUIRED)
+        cluster.metadata_response_errors.append(ErrorCode.rebootstrap_required)
         sim.run(lambda: cluster.connected_ports.count(BASE_PORT) > dialled, tick=0.1)
         sim.deliver_batches(2, partition=1)
         assert cluster.logs["t", 1].end == 9
@@ -59,7 +58,7 @@ def test_requests_in_flight_are_sent_again() -> None:
         cluster.unanswered.add(ApiKey.PRODUCE)
         sim.send_batches(2)
         sim.steps(3)
-        cluster.metadata_response_errors.append(REBOOTSTRAP_REQUIRED)
+        cluster.metadata_response_errors.append(ErrorCode.rebootstrap_required)
         sim.run(lambda: not cluster.metadata_response_errors, tick=0.1)
         cluster.unanswered.clear()
         sim.finish()

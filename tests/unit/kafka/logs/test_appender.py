@@ -18,6 +18,7 @@ from spark_kafka_sink.kafka.logs.appender import (
     TransactionalAppender,
     UnclearFenceError,
 )
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
@@ -28,7 +29,6 @@ from tests.unit.kafka.admin.scripted_coordinator import LOST, opened
 
 V1, V2 = TransactionVersion.V1, TransactionVersion.V2
 RECORDS = [(b"k", b"v"), (b"l", None)]
-CONCURRENT, DUPLICATE, NOT_COORDINATOR, FENCED = 51, 46, 16, 90
 Records = list[tuple[bytes, bytes | None]]
 
 
@@ -107,17 +107,32 @@ def test_many_records_use_batches_with_consecutive_sequences(cluster: PartitionL
     ]
 
 
-@pytest.mark.parametrize("codes", [[LOST], [LOST, DUPLICATE], [6], [CONCURRENT, 16, 14], [7, 19]])
+@pytest.mark.parametrize(
+    "codes",
+    [
+        [LOST],
+        [LOST, ErrorCode.duplicate_sequence_number],
+        [ErrorCode.not_leader_or_follower],
+        [
+            ErrorCode.concurrent_transactions,
+            ErrorCode.not_coordinator,
+            ErrorCode.coordinator_load_in_progress,
+        ],
+        [ErrorCode.request_timed_out, ErrorCode.not_enough_replicas],
+    ],
+)
 def test_batch_is_resent_unchanged(cluster: PartitionLeader, codes: list[int]) -> None:
     cluster.produce_codes.extend(codes)
     append(cluster, RECORDS)
     batches = {data for _, data in produced(cluster)}
-    assert len(produced(cluster)) == len(codes) + (DUPLICATE not in codes)
+    assert len(produced(cluster)) == len(codes) + (ErrorCode.duplicate_sequence_number not in codes)
     assert len(batches) == 1
 
 
 def test_end_is_retried_until_a_response(cluster: PartitionLeader) -> None:
-    cluster.queue_codes("d", [LOST, CONCURRENT, 14, LOST])
+    cluster.queue_codes(
+        "d", [LOST, ErrorCode.concurrent_transactions, ErrorCode.coordinator_load_in_progress, LOST]
+    )
     assert append(cluster, RECORDS) == opened("d", epoch=1)
     assert apis(cluster).count(ApiKey.END_TXN) == 5
 
@@ -131,7 +146,15 @@ def test_v1_bumps_the_epoch_if_a_late_end_could_affect_the_next_transaction() ->
     assert (request.producer_id, request.producer_epoch) == (7, 0)
 
 
-@pytest.mark.parametrize("code", [47, 48, 49, 90])
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.invalid_txn_state,
+        ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.producer_fenced,
+    ],
+)
 @pytest.mark.parametrize("where", ["add", "produce", "end"])
 def test_replaced_producer_is_fenced(cluster: PartitionLeader, code: int, where: str) -> None:
     codes = {"add": cluster.add_codes, "produce": cluster.produce_codes, "end": cluster.codes["d"]}
@@ -141,7 +164,10 @@ def test_replaced_producer_is_fenced(cluster: PartitionLeader, code: int, where:
     assert apis(cluster).count(ApiKey.END_TXN) == (where == "end")
 
 
-@pytest.mark.parametrize("codes", [[LOST, FENCED], [NOT_COORDINATOR, FENCED]])
+@pytest.mark.parametrize(
+    "codes",
+    [[LOST, ErrorCode.producer_fenced], [ErrorCode.not_coordinator, ErrorCode.producer_fenced]],
+)
 def test_fenced_producer_may_have_appended_before(codes: list[int]) -> None:
     cluster = PartitionLeader()
     cluster.queue_codes("d", codes)
@@ -170,7 +196,7 @@ def test_rejected_batch_is_aborted(code: int, error: type[KafkaProdError]) -> No
 
 
 def test_outcome_is_unknown_without_a_response_in_time(cluster: PartitionLeader) -> None:
-    cluster.queue_codes("d", [CONCURRENT] * 10_000)
+    cluster.queue_codes("d", [ErrorCode.concurrent_transactions] * 10_000)
     with pytest.raises(BrokerUnavailableError, match="may have succeeded"):
         append(cluster, RECORDS, seconds=1)
 

@@ -13,6 +13,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.kafka.logs.fetch import whole_batches
 from spark_kafka_sink.kafka.logs.log_reader import LogRead, LogReader, Position
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.kafka.records.committed_records import CommittedRecords, PendingTransaction
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, encode_control_batch
@@ -22,7 +23,6 @@ from tests.unit.kafka.admin.partition_leader import PartitionLeader
 from tests.unit.kafka.admin.scripted_coordinator import LOST
 from tools.support.transactions import batch
 
-OUT_OF_RANGE, NOT_LEADER, FENCED_EPOCH, NOT_AVAILABLE = 1, 6, 74, 78
 ALL = [b"a", b"b", b"c", b"d"]
 
 
@@ -102,7 +102,7 @@ def test_log_may_be_empty_before_its_end(cluster: PartitionLeader) -> None:
 
 
 def test_position_before_the_log_start_restarts(cluster: PartitionLeader) -> None:
-    cluster.fetch_codes.append(OUT_OF_RANGE)
+    cluster.fetch_codes.append(ErrorCode.offset_out_of_range)
     log_read = read(cluster, at(cluster, 2))
     assert (values(log_read), log_read.restarted) == (ALL, True)
 
@@ -147,7 +147,15 @@ def test_position_in_a_deleted_topic_of_the_same_name_restarts(
     assert [partition.fetch_offset for partition in cluster.fetched()] == [0, 2, 3]
 
 
-@pytest.mark.parametrize("code", [NOT_LEADER, FENCED_EPOCH, 75, 9])
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.replica_not_available,
+    ],
+)
 def test_moved_leader_is_looked_up(cluster: PartitionLeader, code: int) -> None:
     cluster.fetch_codes.append(code)
     cluster.offset_codes.append(code)
@@ -161,7 +169,7 @@ def test_lost_response_is_retried(cluster: PartitionLeader) -> None:
 
 
 def test_new_leader_without_high_watermark_is_retried(cluster: PartitionLeader) -> None:
-    cluster.offset_codes.extend([NOT_AVAILABLE, NOT_AVAILABLE])
+    cluster.offset_codes.extend([ErrorCode.offset_not_available, ErrorCode.offset_not_available])
     assert values(read(cluster)) == ALL
 
 
@@ -181,7 +189,7 @@ def test_position_contains_open_transactions() -> None:
 
 
 def test_denied_topic_error_names_the_permission(cluster: PartitionLeader) -> None:
-    cluster.fetch_codes.append(29)
+    cluster.fetch_codes.append(ErrorCode.topic_authorization_failed)
     with pytest.raises(AuthorizationError, match="Read on topic t"):
         read(cluster)
 

@@ -1,6 +1,6 @@
 """The waits of the writer, and the errors that end them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
@@ -60,7 +60,9 @@ def test_flush_fails_if_no_batch_completes(monkeypatch: pytest.MonkeyPatch) -> N
     clock = ManualClock()
     state = SessionState(clock, nothing, lambda _: None)
     state.add_incomplete(3)
-    progress = iter([state.complete, lambda: state.add_throttle_pause(200)])
+    progress: Iterator[Callable[[], None]] = iter(
+        [state.complete, lambda: state.add_throttle_pause(200)]
+    )
 
     def wait(_: float) -> bool:
         clock.advance(0.5)

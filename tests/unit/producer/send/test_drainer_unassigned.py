@@ -181,7 +181,7 @@ def test_later_rows_with_partition_are_sent_and_retried_after_keyless_batch() ->
         )
         values = sim.send_batches(2, None)
         sim.send([b"newer"])
-        sim.close_batches(PARTITIONS[0])
+        sim.close_batches()
         sim.run(lambda: len(sim.cluster.seen) == 3)
         sim.cluster.release()
         sim.finish()

@@ -176,11 +176,15 @@ def test_epoch_is_not_bumped_in_transaction(code: int, idempotent: BatchAction) 
     assert next_step(code, TRANSACTIONAL).action is (BatchAction.FAIL if bumps else idempotent)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_step_for_facts_and_code(name: str) -> None:
-    for facts, code, expected in CASES[name]:
-        step = next_step(code, facts)
-        assert (step if isinstance(expected, BatchStep) else step.action) == expected, code
+@pytest.mark.parametrize(
+    ("facts", "code", "expected"),
+    [pytest.param(*case, id=name) for name, cases in CASES.items() for case in cases],
+)
+def test_step_for_facts_and_code(
+    facts: RejectionFacts, code: int, expected: BatchStep | BatchAction
+) -> None:
+    step = next_step(code, facts)
+    assert (step if isinstance(expected, BatchStep) else step.action) == expected
 
 
 def test_every_action_is_reached() -> None:
