@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.broker import request_shapes
 from spark_kafka_sink.broker.handlers.request_context import REASON, NoFields
+from spark_kafka_sink.broker.requests import request_shapes
 from spark_kafka_sink.broker.required_operations import (
     OF_ITEMS,
     OF_PARTITIONS,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         RequestContext,
         ServedApi,
     )
-    from spark_kafka_sink.broker.request_shapes import ItemShape, PartitionShape
+    from spark_kafka_sink.broker.requests.request_shapes import ItemShape, PartitionShape
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 _ALL_PARTITIONS_FAIL = frozenset(

@@ -7,27 +7,27 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.broker_config import BrokerConfig, address_text
 from spark_kafka_sink.broker.cluster.cluster import Cluster
+from spark_kafka_sink.broker.cluster.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.cluster.nodes import BrokerNode
-from spark_kafka_sink.broker.fault_injector import FaultInjector
-from spark_kafka_sink.broker.jumping_clock import JumpingClock
+from spark_kafka_sink.broker.config.broker_config import BrokerConfig, address_text
+from spark_kafka_sink.broker.faults.fault_injector import FaultInjector
 from spark_kafka_sink.broker.net.event_loop import EventLoop, for_other_threads
 from spark_kafka_sink.broker.net.request_thread import RequestThread
 from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
 from spark_kafka_sink.broker.plain_settings import LOG
-from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
-from spark_kafka_sink.broker.redis.redis_backend import RedisBackend
-from spark_kafka_sink.broker.state_lock import StateLock
+from spark_kafka_sink.broker.redis.backend import RedisBackend
+from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
+from spark_kafka_sink.broker.storage.state_lock import StateLock
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.faults import Faults
+    from spark_kafka_sink.broker.faults.fault import Faults
     from spark_kafka_sink.broker.security.denials import Denials
     from spark_kafka_sink.broker.security.server_security import ServerSecurity
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from spark_kafka_sink.broker.broker_config import BrokerConfig
-from spark_kafka_sink.broker.faults import FaultEffect
+from spark_kafka_sink.broker.config.broker_config import BrokerConfig
+from spark_kafka_sink.broker.faults.fault import FaultEffect
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.cli.broker_command import BrokerArguments
 from spark_kafka_sink.cli.option_fields import typer_option_of

@@ -7,9 +7,9 @@ In reading order:
 - `log_manager`: retention and flush.ms
 - `topic_store`: the storage of topics across restarts
 - `topics`: all topics, and their validation
-- `response_error`: the error of a topic that cannot be created, found or changed
 - `replica_placer`: chooses and checks the nodes of replicas
 - `nodes`: the state of each node (up, paused, stopped or fenced), and operations that change it
 - `elections`: leader elections and partition reassignments
 - `replica_manager`: in-sync replicas and high watermarks
+- `jumping_clock`: the clock, whose wall time tests can change
 """

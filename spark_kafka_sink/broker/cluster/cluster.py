@@ -11,21 +11,21 @@ from spark_kafka_sink.broker.cluster.elections import Elections
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
 from spark_kafka_sink.broker.cluster.nodes import BrokerNode, NodeControl, NodeSockets
 from spark_kafka_sink.broker.cluster.replica_manager import ReplicaManager
-from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
 from spark_kafka_sink.broker.cluster.topics import Topics, TopicSpec
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import TransactionCoordinator
 from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
+from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.broker.broker_config import BrokerConfig
-    from spark_kafka_sink.broker.jumping_clock import JumpingClock
-    from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+    from spark_kafka_sink.broker.cluster.jumping_clock import JumpingClock
+    from spark_kafka_sink.broker.config.broker_config import BrokerConfig
+    from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.broker.security.denials import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 
@@ -36,7 +36,7 @@ _INVALID_TOPIC_HINT = "Correct its name, number of partitions or configs."
 class Cluster:
     """Nodes, topics, consumer groups, producer ids, transactions, and delayed requests.
 
-    A cluster is not thread-safe: use it from one thread only, or hold its lock (state_lock.py).
+    A cluster is not thread-safe: use it from one thread only, or hold its `StateLock`.
     `nodes` are the active nodes, which are listed in Metadata responses.
 
     Args:

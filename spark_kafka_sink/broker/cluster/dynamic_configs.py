@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.topic_config import TOPIC_KEYS, TOPIC_NAMES, ConfigLayer, ConfigSource
+from spark_kafka_sink.broker.config.topic_config import (
+    TOPIC_KEYS,
+    TOPIC_NAMES,
+    ConfigLayer,
+    ConfigSource,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.broker.broker_config import BrokerConfig
+    from spark_kafka_sink.broker.config.broker_config import BrokerConfig
     from spark_kafka_sink.broker.storage.journal import Journal
 
 BROKER = "broker config"

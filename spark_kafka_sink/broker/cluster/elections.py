@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.cluster.response_error import ResponseError
+from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.topics import Topics
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.partition.topic import Topic
-    from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+    from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 _LOG = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from spark_kafka_sink.common.errors import KafkaProdError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from spark_kafka_sink.broker.broker_config import BrokerConfig
+    from spark_kafka_sink.broker.config.broker_config import BrokerConfig
     from spark_kafka_sink.common.clock import Clock
 
 

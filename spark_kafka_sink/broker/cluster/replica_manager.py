@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.nodes import NodeControl
     from spark_kafka_sink.broker.cluster.topics import Topics
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+    from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from spark_kafka_sink.broker.config.topic_config import ConfigLayer, TopicConfig
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.storage.journal import LOG_START, RECOVERY_POINT, TOPIC, Journal
-from spark_kafka_sink.broker.topic_config import ConfigLayer, TopicConfig
 from spark_kafka_sink.common.errors import KafkaProdError
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.cluster.replica_placer import ReplicaPlacer
-from spark_kafka_sink.broker.cluster.response_error import ResponseError
+from spark_kafka_sink.broker.config.topic_config import ConfigLayer, TopicConfig, problem_with
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.topic import Topic
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
-from spark_kafka_sink.broker.topic_config import ConfigLayer, TopicConfig, problem_with
+from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.common.text import is_topic_name
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from uuid import UUID
 
-    from spark_kafka_sink.broker.broker_config import BrokerConfig
     from spark_kafka_sink.broker.cluster.topic_store import TopicStore
+    from spark_kafka_sink.broker.config.broker_config import BrokerConfig
 
 DEFAULT = -1
 """Number of partitions or replicas that stands for the broker's default."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from spark_kafka_sink.broker.config.topic_config import (
+    ConfigKey,
+    ConfigType,
+    integer_between,
+    one_of,
+)
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroup
 from spark_kafka_sink.broker.coordinator.committed_offsets import GroupOffsets
 from spark_kafka_sink.broker.storage.journal import Journal
-from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigType, integer_between, one_of
 
 _SESSION = integer_between(45_000, 60_000)
 _HEARTBEAT = integer_between(5_000, 15_000)

@@ -37,11 +37,11 @@ from spark_kafka_sink.kafka.records.record_batch import NO_PRODUCER_EPOCH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from spark_kafka_sink.broker.broker_config import BrokerConfig
+    from spark_kafka_sink.broker.config.broker_config import BrokerConfig
     from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.partition.topic import Topic
-    from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+    from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
     from spark_kafka_sink.common.clock import Clock
 
 

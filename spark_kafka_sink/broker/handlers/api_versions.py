@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.broker.config.kafka_releases import releases
 from spark_kafka_sink.broker.handlers import (
     cluster,
     config_changes,
@@ -26,14 +27,13 @@ from spark_kafka_sink.broker.handlers.request_context import (
     RequestContext,
     ServedApi,
 )
-from spark_kafka_sink.broker.kafka_releases import releases
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from spark_kafka_sink.broker.request_shapes import ItemResult
+    from spark_kafka_sink.broker.requests.request_shapes import ItemResult
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker import log_levels, topic_config
 from spark_kafka_sink.broker.cluster.dynamic_configs import ALL_BROKERS, BROKER, GROUP
-from spark_kafka_sink.broker.cluster.response_error import ResponseError
+from spark_kafka_sink.broker.config import log_levels, topic_config
+from spark_kafka_sink.broker.config.topic_config import ConfigKey, ConfigType
 from spark_kafka_sink.broker.coordinator.group_coordinator import GROUP_KEYS
 from spark_kafka_sink.broker.handlers.configs import check_node, invalid_request, node_configs
-from spark_kafka_sink.broker.topic_config import ConfigKey, ConfigType
+from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.common.text import is_topic_name
 from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode

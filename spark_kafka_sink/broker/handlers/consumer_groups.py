@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.handlers.authorized_operations import NOT_REQUESTED, operations_on
 from spark_kafka_sink.broker.handlers.request_context import HandlerResult, NoFields, RequestContext
-from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
+from spark_kafka_sink.broker.requests.request_shapes import id_of, unknown_topic
+from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.partition.unified_log import TimedOffset, UnifiedLog
-from spark_kafka_sink.broker.request_shapes import BY_PARTITION, id_of, name_of, unknown_topic
+from spark_kafka_sink.broker.requests.request_shapes import (
+    BY_PARTITION,
+    id_of,
+    name_of,
+    unknown_topic,
+)
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.list_offsets import EARLIEST, LATEST

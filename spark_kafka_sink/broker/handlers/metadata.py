@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.handlers.authorized_operations import (
     NOT_REQUESTED,
@@ -12,7 +11,8 @@ from spark_kafka_sink.broker.handlers.authorized_operations import (
     operations_on,
 )
 from spark_kafka_sink.broker.handlers.cluster import describe_brokers
-from spark_kafka_sink.broker.request_shapes import id_of, unknown_topic
+from spark_kafka_sink.broker.requests.request_shapes import id_of, unknown_topic
+from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode

@@ -13,7 +13,12 @@ from spark_kafka_sink.broker.handlers.request_context import (
     RequestContext,
 )
 from spark_kafka_sink.broker.partition import log_validator
-from spark_kafka_sink.broker.request_shapes import BY_PARTITION, ItemResult, id_of, unknown_topic
+from spark_kafka_sink.broker.requests.request_shapes import (
+    BY_PARTITION,
+    ItemResult,
+    id_of,
+    unknown_topic,
+)
 from spark_kafka_sink.kafka.protocol import versions
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.message_format import optional_timestamp

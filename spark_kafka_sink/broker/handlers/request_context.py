@@ -11,9 +11,15 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from spark_kafka_sink.broker.cluster.response_error import ResponseError
-from spark_kafka_sink.broker.purgatory import DelayedOperation
-from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION, ItemResult, id_of, name_of
+from spark_kafka_sink.broker.requests.purgatory import DelayedOperation
+from spark_kafka_sink.broker.requests.request_shapes import (
+    BY_ITEM,
+    BY_PARTITION,
+    ItemResult,
+    id_of,
+    name_of,
+)
+from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
 from spark_kafka_sink.kafka.protocol.messages import FieldValues

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
-from spark_kafka_sink.broker.request_shapes import name_of, unknown_topic
-from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
+from spark_kafka_sink.broker.config.topic_config import TOPIC_KEYS
+from spark_kafka_sink.broker.requests.request_shapes import name_of, unknown_topic
+from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def create_topics(context: RequestContext) -> HandlerResult:
     """Create topics (CreateTopics 2-7).
 
     Topics are created with a partition count and replication factor, or with explicit assignments.
-    Unknown and invalid configs are rejected (topic_config.py). The response contains the configs of
-    the new topic since version 5 (KIP-525) and its id since version 7.
+    Unknown and invalid configs are rejected (config/topic_config.py). The response contains the
+    configs of the new topic since version 5 (KIP-525) and its id since version 7.
     """
     names = Counter(item.name for item in context.request.topics)
     topics = tuple({item.name: item for item in context.request.topics}.values())

@@ -17,7 +17,7 @@ from spark_kafka_sink.broker.handlers.request_context import (
     RequestContext,
     result_of,
 )
-from spark_kafka_sink.broker.request_shapes import BY_PARTITION, MARKER_TOPICS
+from spark_kafka_sink.broker.requests.request_shapes import BY_PARTITION, MARKER_TOPICS
 from spark_kafka_sink.kafka.protocol import versions
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode

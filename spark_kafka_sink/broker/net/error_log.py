@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.handlers.request_context import REASON
-from spark_kafka_sink.broker.request_shapes import BY_PARTITION
+from spark_kafka_sink.broker.requests.request_shapes import BY_PARTITION
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.net.request_thread import RequestThread
     from spark_kafka_sink.broker.net.response_channel import RequestInjector, ResponseChannel
     from spark_kafka_sink.broker.net.socket_server import SocketServer
-    from spark_kafka_sink.broker.state_lock import StateLock
+    from spark_kafka_sink.broker.storage.state_lock import StateLock
 
 
 T = TypeVar("T")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.state_lock import StateLock
+    from spark_kafka_sink.broker.storage.state_lock import StateLock
 
 _LOG = logging.getLogger(__name__)
 _MAX_WAIT_S = 0.1

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.broker.topic_config import LogConfig
+    from spark_kafka_sink.broker.config.topic_config import LogConfig
     from spark_kafka_sink.kafka.records.varint import Numbers
 
 

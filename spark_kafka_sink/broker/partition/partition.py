@@ -24,8 +24,8 @@ from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from spark_kafka_sink.broker.config.topic_config import LogConfig
     from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
-    from spark_kafka_sink.broker.topic_config import LogConfig
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.broker.config.topic_config import TopicConfig
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.topic_config import TopicConfig
 
 
 @dataclass(slots=True, kw_only=True)

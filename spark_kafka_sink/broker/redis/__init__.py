@@ -2,13 +2,13 @@
 
 In reading order:
 
-- `redis_backend`: `RedisBackend`, the `StorageBackend`
-- `redis_log_storage`: `RedisLogStorage`, the `LogStorage` of one partition
-- `redis_journal`: the broker's journal in a Redis hash
+- `backend`: `RedisBackend`, the `StorageBackend`
+- `stream_storage`: `RedisLogStorage`, the `LogStorage` of one partition
+- `hash_journal`: the broker's journal in a Redis hash
 - `streams`: the two streams of a partition (records and batch headers)
 - `batch_entry`: conversion of the entries of both streams to batches
-- `redis_replicas`: waiting for Redis replicas (WAIT)
+- `replicas`: waiting for Redis replicas (WAIT)
 - `entries`: conversion of records to stream entries and back, and of offsets to entry ids
-- `redis_location`: the parsed storage URL
-- `redis_connection`: a pipelined connection
+- `location`: the parsed storage URL
+- `connection`: a pipelined connection
 """

@@ -14,7 +14,7 @@ from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from spark_kafka_sink.broker.redis.redis_connection import RedisValue
+    from spark_kafka_sink.broker.redis.connection import RedisValue
 
 _HEADER = b"header"
 _BYTES = b"bytes"

@@ -11,15 +11,15 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.broker.redis.batch_entry import BatchEntry, build_batches
+from spark_kafka_sink.broker.redis.connection import RedisFailedError, check_replies, last_id
 from spark_kafka_sink.broker.redis.entries import EntryIds, id_parts
-from spark_kafka_sink.broker.redis.redis_connection import RedisFailedError, check_replies, last_id
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.broker.redis.redis_connection import Command, RedisConnection, RedisValue
+    from spark_kafka_sink.broker.redis.connection import Command, RedisConnection, RedisValue
 
 
 _LOG = logging.getLogger(__name__)

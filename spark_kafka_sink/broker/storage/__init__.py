@@ -13,4 +13,5 @@ In reading order:
 - `log_recovery`: which data is kept, cut off or rejected when the broker starts
 - `data_dir`: `DataDir`, the backend on disk
 - `journal`: the journal, which stores cluster metadata (everything except the logs)
+- `state_lock`: the lock on the cluster's state, used if a separate thread handles requests
 """

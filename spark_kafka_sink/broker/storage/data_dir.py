@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from spark_kafka_sink.broker.topic_config import LogConfig
+    from spark_kafka_sink.broker.config.topic_config import LogConfig
 
 _LOG = logging.getLogger(__name__)
 CLEAN_MARK = ".kafka_cleanshutdown"

@@ -1,7 +1,7 @@
 """The interfaces for storages of batches.
 
 `UnifiedLog` uses a `LogStorage`. Implementations are in segmented_storage.py (in memory and on
-disk) and redis/redis_log_storage.py.
+disk) and redis/stream_storage.py.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.broker.config.topic_config import LogConfig
     from spark_kafka_sink.broker.storage.journal import Journal
-    from spark_kafka_sink.broker.topic_config import LogConfig
 
 
 UNLIMITED = -1

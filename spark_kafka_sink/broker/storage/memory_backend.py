@@ -9,7 +9,7 @@ from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.broker.topic_config import LogConfig
+    from spark_kafka_sink.broker.config.topic_config import LogConfig
 
 
 class MemoryBackend(StorageBackend):

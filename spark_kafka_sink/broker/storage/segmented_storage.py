@@ -8,6 +8,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.broker.config.topic_config import DEFAULT_LOG_CONFIG, LogConfig
 from spark_kafka_sink.broker.storage.log_segment import INDEX_ENTRY_BYTES, MAX_RELATIVE, LogSegment
 from spark_kafka_sink.broker.storage.log_storage import (
     END,
@@ -16,7 +17,6 @@ from spark_kafka_sink.broker.storage.log_storage import (
     LogStorage,
     StoredBatch,
 )
-from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, LogConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

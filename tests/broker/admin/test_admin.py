@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.topic_config import TOPIC_NAMES
+from spark_kafka_sink.broker.config.topic_config import TOPIC_NAMES
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.waiting import wait_until_equal

@@ -11,9 +11,9 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import Cluster
+from spark_kafka_sink.broker.config.topic_config import TopicConfig
 from spark_kafka_sink.broker.handlers.produce import DelayedProduce, Unconfirmed
 from spark_kafka_sink.broker.partition.partition import Partition
-from spark_kafka_sink.broker.topic_config import TopicConfig
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, UnknownTopicError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.list_offsets import EARLIEST, LATEST

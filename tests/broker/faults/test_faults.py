@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.faults import (
+from spark_kafka_sink.broker.faults.fault import (
     Fault,
     FaultEffect,
     Faults,

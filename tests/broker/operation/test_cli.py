@@ -10,7 +10,7 @@ from itertools import chain
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from spark_kafka_sink.broker.broker_config import BrokerConfig
+from spark_kafka_sink.broker.config.broker_config import BrokerConfig
 from spark_kafka_sink.cli.broker_command import BrokerArguments
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey

@@ -8,8 +8,8 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
+from spark_kafka_sink.broker.redis.connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.broker.redis.entries import EntryIds
-from spark_kafka_sink.broker.redis.redis_connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
@@ -46,7 +46,7 @@ def behind_proxy(
 
 
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
-    name = "spark_kafka_sink.broker.redis.redis_connection"
+    name = "spark_kafka_sink.broker.redis.connection"
     return [record.getMessage() for record in caplog.records if record.name == name]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.broker.redis.redis_connection import RedisConnection
+from spark_kafka_sink.broker.redis.connection import RedisConnection
 
 
 class ProcessKilled(BaseException):

@@ -1,7 +1,7 @@
 """Every API of the broker states the operations that a client must be authorized for."""
 
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
-from spark_kafka_sink.broker.request_shapes import BY_ITEM, BY_PARTITION
+from spark_kafka_sink.broker.requests.request_shapes import BY_ITEM, BY_PARTITION
 from spark_kafka_sink.broker.required_operations import (
     OF_ITEMS,
     OF_PARTITIONS,

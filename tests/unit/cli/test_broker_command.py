@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from spark_kafka_sink.broker.broker_config import BrokerConfig
+from spark_kafka_sink.broker.config.broker_config import BrokerConfig
 from spark_kafka_sink.cli.broker_command import BrokerArguments, serve
 from spark_kafka_sink.cli.main import app
 from spark_kafka_sink.common.errors import ConfigError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_kafka_sink.broker.topic_config import TOPIC_KEYS
+from spark_kafka_sink.broker.config.topic_config import TOPIC_KEYS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.topic_creation import TOPIC_SETTINGS, TopicCreation
 from tests.unit.config.parsing import parse

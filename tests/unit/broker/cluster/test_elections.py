@@ -5,18 +5,18 @@ from unittest.mock import Mock
 
 import pytest
 
-from spark_kafka_sink.broker.broker_config import BrokerConfig
 from spark_kafka_sink.broker.cluster.elections import Elections
 from spark_kafka_sink.broker.cluster.nodes import NodeControl, NodeSockets
-from spark_kafka_sink.broker.cluster.response_error import ResponseError
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
 from spark_kafka_sink.broker.cluster.topics import Topics, TopicSpec
+from spark_kafka_sink.broker.config.broker_config import BrokerConfig
+from spark_kafka_sink.broker.config.topic_config import DEFAULT_LOG_CONFIG
 from spark_kafka_sink.broker.partition.log_validator import AppendOptions
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.topic import Topic
-from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
+from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
-from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER

@@ -9,10 +9,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from spark_kafka_sink.broker.broker_config import BrokerConfig
-from spark_kafka_sink.broker.cluster.response_error import ResponseError
+from spark_kafka_sink.broker.cluster.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.cluster.topic_store import TopicStore
 from spark_kafka_sink.broker.cluster.topics import Topics, TopicSpec
+from spark_kafka_sink.broker.config.broker_config import BrokerConfig
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.coordinator.group_coordinator import GroupCoordinator
 from spark_kafka_sink.broker.coordinator.producer_id_manager import BLOCK, ProducerIdManager
@@ -23,9 +23,9 @@ from spark_kafka_sink.broker.coordinator.transaction_coordinator import (
 )
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
 from spark_kafka_sink.broker.coordinator.transactional_offsets import TransactionalOffsets
-from spark_kafka_sink.broker.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.partition.partition import Partition
-from spark_kafka_sink.broker.purgatory import DelayedOperationPurgatory
+from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
+from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.broker.storage.journal import TOPIC, Journal
 from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode

@@ -5,7 +5,7 @@ import socket
 from contextlib import closing
 from typing import Any
 
-from spark_kafka_sink.broker.broker_config import BrokerConfig
+from spark_kafka_sink.broker.config.broker_config import BrokerConfig
 from spark_kafka_sink.broker.net.socket_server import SocketServer
 from spark_kafka_sink.broker.security.server_security import ServerSecurity
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_kafka_sink.broker.config.topic_config import DEFAULT_LOG_CONFIG, TopicConfig
 from spark_kafka_sink.broker.partition.log_transactions import LogTransactions
 from spark_kafka_sink.broker.partition.log_validator import (
     AppendOptions,
@@ -16,7 +17,6 @@ from spark_kafka_sink.broker.partition.log_validator import (
 )
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
-from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, TopicConfig
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.compression import compress

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.broker.broker_config import BrokerConfig
+from spark_kafka_sink.broker.config.broker_config import BrokerConfig
 from spark_kafka_sink.common.errors import ConfigError
 
 

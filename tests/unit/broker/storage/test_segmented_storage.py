@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import Cluster
+from spark_kafka_sink.broker.cluster.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.cluster.log_manager import LogManager
-from spark_kafka_sink.broker.jumping_clock import JumpingClock
+from spark_kafka_sink.broker.config.topic_config import DEFAULT_LOG_CONFIG, LogConfig, TopicConfig
 from spark_kafka_sink.broker.partition.log_validator import AppendOptions
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
@@ -27,7 +28,6 @@ from spark_kafka_sink.broker.storage.file_handles import FileHandles
 from spark_kafka_sink.broker.storage.log_segment import LogSegment
 from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
 from spark_kafka_sink.broker.storage.segmented_storage import SegmentedStorage
-from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG, LogConfig, TopicConfig
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tools.support.raw_client import batch
 

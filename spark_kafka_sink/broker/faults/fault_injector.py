@@ -9,15 +9,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from spark_kafka_sink.broker import request_shapes
-from spark_kafka_sink.broker.faults import (
+from spark_kafka_sink.broker.faults.fault import (
     Fault,
     FaultEffect,
     Faults,
     RequestPartition,
     RequestProperties,
 )
-from spark_kafka_sink.broker.purgatory import DelayedOperation
+from spark_kafka_sink.broker.requests import request_shapes
+from spark_kafka_sink.broker.requests.purgatory import DelayedOperation
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, UnknownErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
     from spark_kafka_sink.broker.net.response_channel import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.request_shapes import PartitionShape
+    from spark_kafka_sink.broker.requests.request_shapes import PartitionShape
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 

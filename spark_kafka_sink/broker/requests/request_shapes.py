@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from spark_kafka_sink.broker.cluster.response_error import ResponseError
+from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.messages import FieldValues
 from spark_kafka_sink.kafka.protocol.send_buffers import RecordBuffers

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.broker.redis.redis_connection import Command
+    from spark_kafka_sink.broker.config.topic_config import LogConfig
+    from spark_kafka_sink.broker.redis.connection import Command
     from spark_kafka_sink.broker.storage.log_storage import OnBatch
-    from spark_kafka_sink.broker.topic_config import LogConfig
     from spark_kafka_sink.common.clock import Clock
 
 _LOG = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """Limits of topics."""
 
-from spark_kafka_sink.broker.topic_config import TopicConfig
+from spark_kafka_sink.broker.config.topic_config import TopicConfig
 
 
 def test_limits_come_from_the_topic() -> None:

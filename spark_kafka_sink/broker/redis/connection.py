@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
 from spark_kafka_sink.broker.redis.entries import id_parts
-from spark_kafka_sink.broker.state_lock import StateLock
+from spark_kafka_sink.broker.storage.state_lock import StateLock
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import install_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from spark_kafka_sink.broker.redis.redis_location import RedisLocation
+    from spark_kafka_sink.broker.redis.location import RedisLocation
 
 
 RedisValue: TypeAlias = bytes | str | int

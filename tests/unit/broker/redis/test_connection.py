@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from spark_kafka_sink import BrokerUnavailableError, EmbeddedBroker
-from spark_kafka_sink.broker.broker_config import BrokerConfig
+from spark_kafka_sink.broker.config.broker_config import BrokerConfig
+from spark_kafka_sink.broker.redis.connection import ClaimError, _check_alone
 from spark_kafka_sink.broker.redis.entries import EntryIds
-from spark_kafka_sink.broker.redis.redis_connection import ClaimError, _check_alone
-from spark_kafka_sink.broker.redis.redis_location import RedisLocation
+from spark_kafka_sink.broker.redis.location import RedisLocation
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import install_command
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.redis.redis_connection import RedisConnection, RedisFailedError
-from spark_kafka_sink.broker.redis.redis_journal import RedisJournal
-from spark_kafka_sink.broker.redis.redis_location import RedisLocation
-from spark_kafka_sink.broker.redis.redis_log_storage import RedisLogStorage
-from spark_kafka_sink.broker.redis.redis_replicas import LogReplication, RedisReplicas
+from spark_kafka_sink.broker.redis.connection import RedisConnection, RedisFailedError
+from spark_kafka_sink.broker.redis.hash_journal import RedisJournal
+from spark_kafka_sink.broker.redis.location import RedisLocation
+from spark_kafka_sink.broker.redis.replicas import LogReplication, RedisReplicas
+from spark_kafka_sink.broker.redis.stream_storage import RedisLogStorage
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
 from spark_kafka_sink.broker.storage.log_storage import OnBatch, StorageBackend
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
@@ -18,8 +18,8 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.state_lock import StateLock
-    from spark_kafka_sink.broker.topic_config import LogConfig
+    from spark_kafka_sink.broker.config.topic_config import LogConfig
+    from spark_kafka_sink.broker.storage.state_lock import StateLock
     from spark_kafka_sink.common.clock import Clock
 
 

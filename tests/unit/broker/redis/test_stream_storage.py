@@ -7,13 +7,13 @@ from unittest.mock import Mock
 import crc32c
 import pytest
 
+from spark_kafka_sink.broker.config.topic_config import DEFAULT_LOG_CONFIG
 from spark_kafka_sink.broker.partition.log_validator import AppendOptions
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.redis.entries import EntryIds
-from spark_kafka_sink.broker.redis.redis_log_storage import RedisLogStorage
+from spark_kafka_sink.broker.redis.stream_storage import RedisLogStorage
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
-from spark_kafka_sink.broker.topic_config import DEFAULT_LOG_CONFIG
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 from tools.support.raw_client import batch
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.broker_config import BrokerConfig, address_text
+from spark_kafka_sink.broker.config.broker_config import BrokerConfig, address_text
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.config.option_definition import MAX_INT, MAX_LONG
 

@@ -12,7 +12,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.redis.redis_connection import (
+from spark_kafka_sink.broker.redis.connection import (
     WAITS_FIELD,
     RedisFailedError,
     check_replies,
@@ -21,7 +21,7 @@ from spark_kafka_sink.broker.redis.redis_connection import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.redis.redis_connection import RedisConnection
+    from spark_kafka_sink.broker.redis.connection import RedisConnection
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 _LOG = logging.getLogger(__name__)

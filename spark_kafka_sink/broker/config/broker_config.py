@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.kafka_releases import has_transaction_version, known_release
+from spark_kafka_sink.broker.config.kafka_releases import has_transaction_version, known_release
 from spark_kafka_sink.broker.plain_settings import LOG, MINIMUM
 from spark_kafka_sink.broker.security.settings import SecuritySettings
 from spark_kafka_sink.common.errors import ConfigError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.redis.redis_connection import (
+from spark_kafka_sink.broker.redis.connection import (
     OWNER_FIELD,
     WAITS_FIELD,
     ChangedDataError,
@@ -18,8 +18,8 @@ from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_kafka_sink.broker.redis.redis_connection import Command
-    from spark_kafka_sink.broker.redis.redis_location import RedisLocation
+    from spark_kafka_sink.broker.redis.connection import Command
+    from spark_kafka_sink.broker.redis.location import RedisLocation
 
 _FORMAT = ("format", 1)
 """Field that marks the prefix as used by a broker, because Redis does not support empty hashes."""
