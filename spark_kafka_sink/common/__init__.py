@@ -2,6 +2,7 @@
 
 In reading order:
 
+- `java_integers`: the largest values of Java's int and long
 - `errors`: all exception classes of the package
 - `delivery_status`: the outcome of records, per partition
 - `close_reason`: the reasons why a batch is closed

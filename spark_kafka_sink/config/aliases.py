@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.config.option_definition import MAX_INT, PREFIX, Option
+from spark_kafka_sink.common.java_integers import MAX_INT
+from spark_kafka_sink.config.option_definition import PREFIX, Option
 from spark_kafka_sink.config.option_parser import parse_value, synonym_error
 
 if TYPE_CHECKING:

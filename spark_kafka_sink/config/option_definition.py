@@ -7,14 +7,14 @@ from enum import Enum, StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.common.java_integers import MAX_INT, MAX_LONG
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 Value = str | int | float | bool | None
 PREFIX = "kafka."
 """Prefix of the producer's options."""
-MAX_INT = 2**31 - 1
-MAX_LONG = 2**63 - 1
 _ALLOWED_TEXTS = {
     "boolean": "true or false",
     "list": "host:port,host:port",

@@ -13,7 +13,8 @@ In reading order:
 - `planned_write`: the write that is checked
 - `broker_checks`: run these checks against the brokers, with a deadline for each query
 - `produce_check`: check that a leader accepts records, by sending a probe or a single record
+- `schema_checks`: check the schemas of key and value in the registry
 - `preflight`: the checks that the driver runs before any task
-- `doctor`: the checks of `kafkaprod doctor`, which include schemas in the registry
+- `doctor`: the checks of `kafkaprod doctor`, which include those of schemas
 - `verify_report`: checks that the records of a delivery report still exist
 """

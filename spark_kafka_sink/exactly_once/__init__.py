@@ -1,9 +1,9 @@
 """Exactly-once writes on the driver: one durable decision per batch, then one EndTxn per task.
 
 A task leaves its transaction open and reports it to the driver. The driver records all transactions
-of a batch in the decision log and commits them. `decision_rules`, `commit_outcome` and the rules in
-`steps.orphans` are pure functions. With atomicBatch=true all tasks of a batch share one transaction
-instead.
+of a batch in the decision log and commits them. `decision_rules`, `orphan_rules` and
+`commit_outcome` are pure functions. With atomicBatch=true, all tasks of a batch share one
+transaction instead.
 
 In reading order:
 
@@ -12,6 +12,7 @@ In reading order:
 - `scope_state`: the state of a scope: no batch yet, a decided batch, or a done batch
 - `batch_rejection`: the reasons why a batch must not be written, with their texts and hints
 - `decision_rules`: the next step of planning, a task and the driver, given the state of a scope
+- `orphan_rules`: which open transactions no driver can commit any more
 - `commit_outcome`: the meaning of an EndTxn response, and the outcomes of commit and abort
 - `json_fields`: reads JSON objects and checks their fields
 - `decision_record`: a record of the decision log as data and as JSON text

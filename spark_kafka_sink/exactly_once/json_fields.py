@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.config.option_definition import MAX_LONG
+from spark_kafka_sink.common.java_integers import MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.decision_record import ScopeState, state_of
+from spark_kafka_sink.exactly_once.orphan_rules import OrphanCandidate, is_orphan
 from spark_kafka_sink.exactly_once.scope_state import Decided
-from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate, is_orphan
 from spark_kafka_sink.exactly_once.transactional_id import (
     Scope,
     parse_driver_id,

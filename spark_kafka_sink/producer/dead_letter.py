@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_kafka_sink.config.option_definition import MAX_INT
+from spark_kafka_sink.common.java_integers import MAX_INT
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import lengths_of, nullable_lengths
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers, size_bounds

@@ -18,6 +18,7 @@ In reading order:
 - `report_builder`: collects the report of a producer session
 - `columnar`: a report as columns of numbers, and how such reports are merged
 - `packed_report`: a report as a task sends it to the driver
+- `spark_settings`: the names of settings of Spark in a report
 - `advice`: the settings that a finished report suggests to change, and why
 - `display`: a report as text, HTML and tables, and the comparison of two reports
 - `report_storage`: writes and reads reports on any pyarrow file system

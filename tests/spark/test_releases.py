@@ -26,7 +26,7 @@ from spark_kafka_sink import (
     warm_up,
 )
 from spark_kafka_sink.report.advice.arrow_advice import UNMEASURED
-from spark_kafka_sink.report.advice.pipeline_facts import ARROW_BYTES
+from spark_kafka_sink.report.spark_settings import ARROW_BYTES
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.write import write
 from tools.support.readers import numbers_in

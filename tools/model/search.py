@@ -19,8 +19,8 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     next_abort_step,
     next_commit_step,
 )
+from spark_kafka_sink.exactly_once.orphan_rules import OrphanCandidate
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision
-from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tools.model.model_state import Pc, State, Status, Transaction, Version, World, describe_log
 from tools.model.scenario import INTERRUPTED, ONE, QUERIES, RESETTING, TASKS, Goal, Runner, Scenario

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from spark_kafka_sink.exactly_once import commit_outcome, decision_rules
+from spark_kafka_sink.exactly_once import commit_outcome, decision_rules, orphan_rules
 from spark_kafka_sink.exactly_once.batch_rejection import BatchRejection
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome
 from spark_kafka_sink.exactly_once.decision_rules import (
@@ -22,9 +22,8 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     RejectBatch,
     RollForward,
 )
+from spark_kafka_sink.exactly_once.orphan_rules import OrphanCandidate
 from spark_kafka_sink.exactly_once.scope_state import Decided
-from spark_kafka_sink.exactly_once.steps import orphans
-from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate
 from tools.model.model_state import UNFINISHED, Driver, Pc, State, Transaction, World, transaction
 from tools.model.scenario import WRITE, Scenario
 
@@ -47,7 +46,7 @@ class Rules:
     )
     end_txn_outcome: Callable[[int], commit_outcome.EndOutcome] = commit_outcome.end_txn_outcome
     is_orphan: Callable[[State, OrphanCandidate, frozenset[str]], bool] = (
-        lambda state, candidate, given_up: orphans.is_orphan(
+        lambda state, candidate, given_up: orphan_rules.is_orphan(
             state, candidate, given_up_nonces=given_up
         )
     )

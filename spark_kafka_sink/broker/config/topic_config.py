@@ -8,8 +8,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.config.broker_config import BrokerConfig, address_text
+from spark_kafka_sink.common.java_integers import MAX_INT, MAX_LONG
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.config.option_definition import MAX_INT, MAX_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -115,7 +115,7 @@ def commit_batch(
     call = _CommitCall(scope_client, write, tuple(tasks))
     while True:
         try:
-            return _commit_batch(call)
+            return _commit_once(call)
         except _UnclearAppendError as unclear:
             call.may_be_decided = True
             if scope_client.timer.is_overdue:
@@ -129,7 +129,7 @@ def commit_batch(
             )
 
 
-def _commit_batch(call: _CommitCall) -> CommitOutcome:
+def _commit_once(call: _CommitCall) -> CommitOutcome:
     scope_client, write = call.scope_client, call.write
     owner = scope_client.fence()
     logged: ScopeState = NoDecision()

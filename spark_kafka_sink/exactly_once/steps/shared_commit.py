@@ -82,7 +82,7 @@ def commit_shared(
         BrokerUnavailableError: max.block.ms has passed; `abort_shared` determines what is visible.
     """
     try:
-        return _commit_batch(scope_client, write, shared, results)
+        return _commit_transaction(scope_client, write, shared, results)
     except errors.FencedError as error:
         return _fenced_outcome(scope_client, write, results, error)
     except errors.BrokerUnavailableError:
@@ -128,7 +128,7 @@ def abort_shared(
     )
 
 
-def _commit_batch(
+def _commit_transaction(
     scope_client: ScopeClient,
     write: decision_rules.BatchWrite,
     shared: TransactionalProducer,

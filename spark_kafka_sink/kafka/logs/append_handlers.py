@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.config.enums import Acks
 from spark_kafka_sink.kafka.admin.api_driver import KeyResult, LeaderHandler, only_item
 from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
 from spark_kafka_sink.kafka.admin.lookups import LeaderLookup, Lookup
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
-_ACKS_ALL = -1
 NEW_TOPIC_RETRY_S = 30.0
 """Seconds for which the first append to a topic retries UNKNOWN_TOPIC_OR_PARTITION, because a topic
 that was just created can take this long to reach all brokers.
@@ -67,8 +67,7 @@ class ProduceHandler(LeaderHandler[int]):
     batch: Sequence[Buffer]
     producer: TransactionalProducer | None = None
     """The producer, for a batch in a transaction, or None."""
-    acks: int = _ACKS_ALL
-    """The acks value of the request; -1 for all."""
+    acks: int = Acks.ALL
     unknown_topic_retry_s: float = NEW_TOPIC_RETRY_S
     """Seconds for which an unknown topic is looked up again."""
     api = ApiKey.PRODUCE

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.common.errors import BufferTimeoutError
-from spark_kafka_sink.config.option_definition import MAX_INT
+from spark_kafka_sink.common.java_integers import MAX_INT
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.chunk import AdmittedChunk, BlockedTargets
 from spark_kafka_sink.producer.append.rate_limiter import RateLimiter

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from spark_kafka_sink.common.text import MB, plural
 from spark_kafka_sink.report.advice.advice import Advice, Direction
-from spark_kafka_sink.report.advice.pipeline_facts import (
-    ARROW_BYTES,
-    ARROW_COLUMNS,
-    ARROW_RECORDS,
-    MIN_SHARE,
-    PipelineFacts,
-)
+from spark_kafka_sink.report.advice.pipeline_facts import MIN_SHARE, PipelineFacts
+from spark_kafka_sink.report.spark_settings import ARROW_BYTES, ARROW_COLUMNS, ARROW_RECORDS
 
 UNMEASURED = 2**31 - 1
 """Value of Spark's maxBytesPerBatch with which Spark does not measure its batches."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.histogram import MICROS_PER_S
 from spark_kafka_sink.config.rules import IN_FLIGHT
+from spark_kafka_sink.report.spark_settings import ARROW_RECORDS
 
 if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
@@ -29,11 +30,6 @@ MIN_SHARE = 0.05
 _MANY_BATCHES_PER_S = 200
 """Number of batches per second in one task from which batches take 5% or more of the sender's time.
 """
-ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-ARROW_RECORDS = "spark.sql.execution.arrow.maxRecordsPerBatch"
-"""Spark's limits for its Arrow batches. Reports of Spark tasks contain them as plain numbers."""
-ARROW_COLUMNS = "arrow.columns"
-"""Name in a report of the number of the DataFrame's columns that a task writes."""
 _LEADER_ERRORS = (
     "NOT_LEADER_OR_FOLLOWER",
     "UNKNOWN_TOPIC_OR_PARTITION",

@@ -25,7 +25,7 @@ from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import (
     transactions_of,
 )
 from spark_kafka_sink.spark.exactly_once.transaction_timeouts import warn_of_long_transactions
-from spark_kafka_sink.spark.reports.abort_files import PlanningData
+from spark_kafka_sink.spark.reports.planning_file import PlanningData
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
 from spark_kafka_sink.spark.writers import commit_messages
 from spark_kafka_sink.spark.writers.write_completion import WriteCompletion

@@ -25,7 +25,7 @@ from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion
 from spark_kafka_sink.spark.exactly_once.exactly_once_plan import ExactlyOncePlan
 from spark_kafka_sink.spark.exactly_once.transaction_timeouts import transaction_timeout_ms
 from spark_kafka_sink.spark.exactly_once.transactional_task import TransactionalTaskWriter
-from spark_kafka_sink.spark.reports.abort_files import PlanningData
+from spark_kafka_sink.spark.reports.planning_file import PlanningData
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.log_lines import log_success
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files

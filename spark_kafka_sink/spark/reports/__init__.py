@@ -4,7 +4,8 @@ In reading order:
 
 - `publication`: logs a write's summary, writes its report, and exports its metrics
 - `write_origin`: where a write comes from: its query, its batch, and its planning
-- `abort_files`: files that pass errors and plans to `abort`
+- `planning_file`: the file that passes the planning of a micro-batch to `abort`
+- `error_file`: files that pass errors to `abort`
 - `report_folder`: the folder of the latest reports of an application or a Spark session
 - `report_paths`: the paths to which streams write their reports
 - `retention`: limit the number of files that a stream writes

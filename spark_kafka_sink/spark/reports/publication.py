@@ -26,7 +26,7 @@ from spark_kafka_sink.report.report_storage import (
     write_report,
 )
 from spark_kafka_sink.report.write_status import WriteStatus
-from spark_kafka_sink.spark.reports.abort_files import abort_reason
+from spark_kafka_sink.spark.reports.error_file import abort_reason
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, keep_in_process
 from spark_kafka_sink.spark.reports.report_paths import (
     StreamIdentity,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanningData, PlanningFile
+from spark_kafka_sink.spark.reports.error_file import ErrorFile
+from spark_kafka_sink.spark.reports.planning_file import PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.report_paths import StreamIdentity, query_id
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
 

@@ -10,7 +10,7 @@ from pyspark import TaskContext
 
 from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.kafka.security.shipped_files import locate_files
-from spark_kafka_sink.report.advice.pipeline_facts import ARROW_BYTES, ARROW_COLUMNS, ARROW_RECORDS
+from spark_kafka_sink.report.spark_settings import ARROW_BYTES, ARROW_COLUMNS, ARROW_RECORDS
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.spark_releases import ARROW_BATCH_BYTES
 

@@ -31,7 +31,7 @@ from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion
 from spark_kafka_sink.spark.exactly_once.planning import plan_micro_batch, plan_write, stream_scope
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
 from spark_kafka_sink.spark.exactly_once.transactional_task import TransactionalTaskWriter
-from spark_kafka_sink.spark.reports.abort_files import PlanningFile
+from spark_kafka_sink.spark.reports.planning_file import PlanningFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID

@@ -1,4 +1,4 @@
-"""Create a SASL exchange from the settings of a mechanism. Contains the exchange of PLAIN."""
+"""Create a SASL exchange from the settings of a mechanism."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, assert_never
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.security import security_config
 from spark_kafka_sink.config.security.security_config import Mechanism
-from spark_kafka_sink.kafka.security.credentials import resolve_login, reveal_text
-from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
+from spark_kafka_sink.kafka.security.credentials import resolve_login
 from spark_kafka_sink.kafka.security.sasl.login_libraries import check_libraries
 from spark_kafka_sink.kafka.security.sasl.oauthbearer import bearer_exchange
+from spark_kafka_sink.kafka.security.sasl.plain import plain_exchange
 from spark_kafka_sink.kafka.security.sasl.scram import scram_exchange
 from spark_kafka_sink.kafka.security.tokens.token_sources import (
     StaticTokenSource,
@@ -19,8 +19,7 @@ from spark_kafka_sink.kafka.security.tokens.token_sources import (
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.common.secret import Secret
-    from spark_kafka_sink.kafka.security.sasl.exchange import Messages
+    from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
     from spark_kafka_sink.kafka.security.tokens.token import TokenSource
 
 
@@ -53,7 +52,7 @@ def _new_exchange(
     match config.mechanism:
         case Mechanism.PLAIN:
             assert isinstance(login, security_config.PasswordLogin)
-            return SaslExchange("PLAIN", _plain_messages(login))
+            return plain_exchange(login)
         case Mechanism.SCRAM_SHA_256 | Mechanism.SCRAM_SHA_512:
             assert isinstance(login, security_config.PasswordLogin)
             return scram_exchange(config.mechanism, login)
@@ -70,24 +69,6 @@ def _new_exchange(
             return bearer_exchange(_token_source(login, host), config.refresh, extensions)
         case _:
             assert_never(config.mechanism)
-
-
-def _plain_messages(login: security_config.PasswordLogin) -> Messages:
-    """Yield `NUL name NUL password` (RFC 4616).
-
-    Kafka does not use the authorization identity. The broker's response is ignored, as in Java.
-    """
-    yield b"\0" + _without_nul(login.username) + b"\0" + _without_nul(login.password)
-
-
-def _without_nul(secret: Secret) -> bytes:
-    text = reveal_text(secret)
-    if "\0" in text:
-        raise ConfigError(
-            f"option {secret.option} contains a NUL character, which PLAIN cannot send",
-            hint="Remove the character.",
-        )
-    return text.encode()
 
 
 def _token_source(

@@ -10,7 +10,7 @@ from spark_kafka_sink.report.advice import advice_rules
 from spark_kafka_sink.report.advice.advice import Advice, Direction
 from spark_kafka_sink.report.advice.advice_rules import advise
 from spark_kafka_sink.report.advice.arrow_advice import LARGE_SHARE, measuring_cost_s
-from spark_kafka_sink.report.advice.pipeline_facts import ARROW_COLUMNS, PipelineFacts
+from spark_kafka_sink.report.advice.pipeline_facts import PipelineFacts
 from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -21,6 +21,7 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
     TopicMetrics,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
+from spark_kafka_sink.report.spark_settings import ARROW_COLUMNS
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.report.task_report import TaskReport
 

@@ -30,7 +30,7 @@ from spark_kafka_sink.spark.exactly_once import completion
 from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion
 from spark_kafka_sink.spark.exactly_once.planning import stream_scope
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
-from spark_kafka_sink.spark.reports.abort_files import PlanningData, PlanningFile
+from spark_kafka_sink.spark.reports.planning_file import PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 

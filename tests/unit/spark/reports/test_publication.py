@@ -26,7 +26,8 @@ from spark_kafka_sink.report.report_storage import read_report, write_report
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports import publication
-from spark_kafka_sink.spark.reports.abort_files import ErrorFile, PlanningData, PlanningFile
+from spark_kafka_sink.spark.reports.error_file import ErrorFile
+from spark_kafka_sink.spark.reports.planning_file import PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.publication import Publication
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.report_paths import micro_batch_path

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.spark.reports.abort_files import PlanningData, PlanningFile
+from spark_kafka_sink.spark.reports.planning_file import PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 PLANNED = "2026-01-02T03:04:05.000+00:00"

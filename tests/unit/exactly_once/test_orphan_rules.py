@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from spark_kafka_sink.exactly_once.orphan_rules import OrphanCandidate, is_orphan
 from spark_kafka_sink.exactly_once.scope_state import Decided, Done, NoDecision
-from spark_kafka_sink.exactly_once.steps.orphans import OrphanCandidate, is_orphan
 
 
 @dataclass(frozen=True)

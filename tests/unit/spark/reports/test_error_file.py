@@ -7,7 +7,7 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
 from spark_kafka_sink.common.errors import ColumnError, DeliveryError, KafkaProdError
-from spark_kafka_sink.spark.reports.abort_files import ErrorFile
+from spark_kafka_sink.spark.reports.error_file import ErrorFile
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.report_paths import StreamIdentity
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
