@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.broker.handlers.request_context import REASON, NoFields
+from spark_kafka_sink.broker.handlers.request_context import NoFields
 from spark_kafka_sink.broker.requests import request_shapes
 from spark_kafka_sink.broker.required_operations import (
     OF_ITEMS,
@@ -142,8 +142,8 @@ class _Authorizer:
         failed = request_shapes.failed_items(api, request, rejection.code) or {
             "error_code": rejection.code
         }
-        about = {"error_message": rejection.message, REASON: self._denial_reason(denied)}
-        return {**failed, **about, **_NOTHING.get(api, {})}
+        self._explain("", denied)
+        return {**failed, "error_message": rejection.message, **_NOTHING.get(api, {})}
 
     def _handle_allowed_partitions(self) -> HandlerResult:
         context, operation = self._context, OF_PARTITIONS[self._api]
@@ -199,11 +199,12 @@ class _Authorizer:
         error, message_of_type = _REJECTIONS[ResourceType.TOPIC if is_new else denied.type]
         message = _MESSAGES.get(self._api, message_of_type)
         failed = shape.item_response(item, error)
-        return {**failed, "error_message": message, REASON: self._denial_reason(denied)}
+        self._explain(request_shapes.item_label(failed), denied)
+        return {**failed, "error_message": message}
 
-    def _denial_reason(self, denied: RequiredOperation) -> str:
-        """Return the reason for a denied request, for the broker's log."""
-        return str(Denial(user=self._context.user, **denied._asdict()))
+    def _explain(self, label: str, denied: RequiredOperation) -> None:
+        """Log the reason for the error of the request or of an item."""
+        self._context.explain(label, str(Denial(user=self._context.user, **denied._asdict())))
 
     def _call_handler(
         self, context: RequestContext, change: Callable[[FieldValues], FieldValues]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.request_context import (
-    REASON,
     HandlerResult,
     NoFields,
     RequestContext,
@@ -22,15 +21,15 @@ from spark_kafka_sink.broker.requests.request_shapes import (
 from spark_kafka_sink.kafka.protocol import versions
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.message_format import optional_timestamp
+from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.record_batch import last_offset_delta
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
-    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 TopicProduceData: TypeAlias = "tuple[Any, list[PartitionProduceData]]"
 """The request's item for a topic, and the data of the topic's partitions."""
@@ -88,13 +87,25 @@ class Unconfirmed(NamedTuple):
 
     The records are confirmed when the high watermark reaches `required_offset` in the same leader
     epoch. After a change of the leader, the records might have been dropped, even if the former
-    leader leads again. `response` contains the fields of the partition in the response.
+    leader leads again.
     """
 
     partition: Partition
     required_offset: int
     leader_epoch: int
-    response: dict[str, Any]
+
+    def result(self) -> ErrorCode | None:
+        """Return the error or `none` if the records are confirmed; None while they are not."""
+        partition = self.partition
+        if partition.leader_epoch != self.leader_epoch:
+            return ErrorCode.not_leader_or_follower
+        if partition.high_watermark < self.required_offset:
+            return None
+        if not partition.log.storage.request_replication(self.required_offset):
+            return None
+        if len(partition.in_sync) < partition.min_in_sync:
+            return ErrorCode.not_enough_replicas_after_append
+        return ErrorCode.none
 
 
 @dataclass(slots=True)
@@ -102,6 +113,7 @@ class DelayedProduce:
     """The unconfirmed partitions of one request."""
 
     _waiting: list[Unconfirmed]
+    _errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict, init=False)
 
     @property
     def keys(self) -> tuple[TopicPartition, ...]:
@@ -110,27 +122,17 @@ class DelayedProduce:
 
     def try_complete(self) -> bool:
         """Drop the partitions that are replicated or failed. Return True if none remain."""
-        self._waiting = [waiting for waiting in self._waiting if not self._is_done(waiting)]
+        results = [(waiting, waiting.result()) for waiting in self._waiting]
+        self._waiting = [waiting for waiting, result in results if result is None]
+        self._errors |= {
+            waiting.partition.topic_partition: result for waiting, result in results if result
+        }
         return not self._waiting
 
-    def expire(self) -> None:
-        """Set REQUEST_TIMED_OUT on the partitions that are still unconfirmed."""
-        if not self.try_complete():
-            for waiting in self._waiting:
-                waiting.response["error_code"] = ErrorCode.request_timed_out
-
-    def _is_done(self, waiting: Unconfirmed) -> bool:
-        partition = waiting.partition
-        if partition.leader_epoch != waiting.leader_epoch:
-            waiting.response["error_code"] = ErrorCode.not_leader_or_follower
-            return True
-        if partition.high_watermark < waiting.required_offset:
-            return False
-        if not partition.log.storage.request_replication(waiting.required_offset):
-            return False
-        if len(partition.in_sync) < partition.min_in_sync:
-            waiting.response["error_code"] = ErrorCode.not_enough_replicas_after_append
-        return True
+    def errors(self) -> Mapping[TopicPartition, ErrorCode]:
+        """Return the errors by partition. Partitions that are still unconfirmed have timed out."""
+        self.try_complete()
+        return self._errors | dict.fromkeys(self.keys, ErrorCode.request_timed_out)
 
 
 def produce(context: RequestContext) -> HandlerResult:
@@ -203,15 +205,29 @@ def _add_to_transaction(context: RequestContext, topics: list[TopicProduceData])
 def _when_replicated(
     context: RequestContext, unconfirmed: list[Unconfirmed], values: FieldValues
 ) -> HandlerResult:
-    waiting = DelayedProduce(unconfirmed)
-    if waiting.try_complete():
-        return values
+    delayed = DelayedProduce(unconfirmed)
 
-    def complete() -> FieldValues:
-        waiting.expire()
-        return values
+    def response() -> FieldValues:
+        return _with_errors(values, delayed.errors())
 
-    return context.wait(context.request.timeout, waiting.try_complete, complete, waiting.keys)
+    if delayed.try_complete():
+        return response()
+    return context.wait(context.request.timeout, delayed.try_complete, response, delayed.keys)
+
+
+def _with_errors(values: FieldValues, errors: Mapping[TopicPartition, ErrorCode]) -> FieldValues:
+    """Return the response with the errors of partitions that were not replicated."""
+    if not errors:
+        return values
+    responses = []
+    for topic in values["responses"]:
+        partitions = [
+            {**partition, "error_code": errors.get(key, partition["error_code"])}
+            for partition in topic["partition_responses"]
+            for key in [TopicPartition(topic["name"], partition["index"])]
+        ]
+        responses.append({**topic, "partition_responses": partitions})
+    return {**values, "responses": responses}
 
 
 def _append_to_topic(
@@ -226,12 +242,12 @@ def _append_to_topic(
     responses = []
     for data in partitions:
         result = _append_to_partition(context, topic, item, data)
-        response = dict(shape.partition_response(data, result))
+        response = shape.partition_response(data, result)
         responses.append(response)
         partition = topic.partition(data.index) if topic else None
         if partition is not None and response["error_code"] is ErrorCode.none:
             end = response["base_offset"] + int(last_offset_delta(data.records or b"")) + 1
-            unconfirmed.append(Unconfirmed(partition, end, partition.leader_epoch, response))
+            unconfirmed.append(Unconfirmed(partition, end, partition.leader_epoch))
     return {
         # The name is logged even if the request contains ids.
         "name": context.topic_name(item),
@@ -258,7 +274,7 @@ def _append_to_partition(
     if context.request.acks == -1 and len(partition.in_sync) < partition.min_in_sync:
         return ErrorCode.not_enough_replicas
     result = _append_batch(context, partition, data.records)
-    return _rejected_response(partition, data.rejected) if data.rejected else result
+    return _reject_batch(context, partition, data.rejected) if data.rejected else result
 
 
 def _check_transaction(
@@ -296,7 +312,7 @@ def _append_batch(
     try:
         appended = partition.append(records, options)
     except log_validator.RejectedBatchError as error:
-        return _rejected_response(partition, error)
+        return _reject_batch(context, partition, error)
     return {
         "error_code": ErrorCode.none,
         "base_offset": appended.base_offset,
@@ -305,17 +321,15 @@ def _append_batch(
     }
 
 
-def _rejected_response(
-    partition: Partition, error: log_validator.RejectedBatchError
+def _reject_batch(
+    context: RequestContext, partition: Partition, error: log_validator.RejectedBatchError
 ) -> dict[str, Any]:
+    context.explain(str(partition.topic_partition), error.message)
     record_errors = [
         {"batch_index": index, "batch_index_error_message": message}
         for index, message in error.records.items()
     ]
-    rejected = _failed_response(error.code) | {
-        "record_errors": record_errors,
-        REASON: error.message,
-    }
+    rejected = _failed_response(error.code) | {"record_errors": record_errors}
     if error.has_public_message:
         rejected["error_message"] = error.message
     start = _NO_OFFSET if error.is_early else partition.log.start_offset

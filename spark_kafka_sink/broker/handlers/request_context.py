@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
-REASON = "reason"
-"""Key in a handler's result for a message to the broker's log. It is not a response field."""
 _STORAGE_ERRORS = dict.fromkeys(
     (ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_DELETE, ApiKey.TXN_OFFSET_COMMIT),
     ErrorCode.not_coordinator,
@@ -75,6 +73,10 @@ class RequestContext(NamedTuple):
     """Sends the response of a handler that returned DELAYED."""
     is_closed: Callable[[], bool]
     """Returns True if the client has disconnected."""
+    explain: Callable[[str, str], None]
+    """Gives the broker's log the reason for the error of a part of the response. The part is named
+    as in the log: "topic-0" for a partition, "" for the whole request.
+    """
 
     def get(self, field: str, default: Any) -> Any:
         """Return a field of the request, or `default` if the request's version lacks the field."""
@@ -143,8 +145,9 @@ class RequestContext(NamedTuple):
             try:
                 return result_of(handle, item, partition)
             except OSError as error:
-                code = _STORAGE_ERRORS.get(self.api, ErrorCode.kafka_storage_error)
-                return {shape.error: code, **shape.failed, REASON: str(error)}
+                topic = name_of(item) or id_of(item)
+                self.explain(f"{topic}-{shape.index_of(partition)}", str(error))
+                return _STORAGE_ERRORS.get(self.api, ErrorCode.kafka_storage_error)
 
         topics = [shape.topic_response(item, partial(result, item)) for item in items]
         return {shape.response_topics: topics}

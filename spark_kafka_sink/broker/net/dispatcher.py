@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
-from spark_kafka_sink.broker.handlers.request_context import REASON, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import RequestContext
 from spark_kafka_sink.broker.net.response_channel import ResponseChannel
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import messages
@@ -72,6 +72,7 @@ class Dispatcher:
             user=connection.user or ANONYMOUS,
             reply=channel.reply,
             is_closed=lambda: connection.is_closed,
+            explain=channel.explain,
         )
         return channel, context
 
@@ -118,10 +119,10 @@ class Dispatcher:
             handler, header.version, header.correlation_id, connection, self._sockets
         )
         if authenticator.has_failed:
-            failed = {**values, REASON: authenticator.failure_reason}
+            channel.explain("", authenticator.failure_reason)
 
             def reject() -> None:
-                channel.send(failed)
+                channel.send(values)
                 channel.end()
                 channel.resume()
 

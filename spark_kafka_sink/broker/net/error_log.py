@@ -11,14 +11,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.handlers.request_context import REASON
-from spark_kafka_sink.broker.requests.request_shapes import BY_PARTITION
+from spark_kafka_sink.broker.requests.request_shapes import BY_PARTITION, item_label
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from spark_kafka_sink.broker.net.client_connection import ClientConnection
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
@@ -89,14 +88,24 @@ class RateLimitedLog:
 class ErrorLog(RateLimitedLog):
     """Logs the error codes in responses before the responses are sent."""
 
-    def log_errors(self, api: int, connection: ClientConnection, values: FieldValues) -> None:
-        """Log the errors in a response. Repeated errors are rate-limited."""
+    def log_errors(
+        self,
+        api: int,
+        connection: ClientConnection,
+        values: FieldValues,
+        reasons: Mapping[str, str],
+    ) -> None:
+        """Log the errors in a response. Repeated errors are rate-limited.
+
+        `reasons` contains explanations that are not in the response, by failed part.
+        """
         for subject, item in _failed_parts(api, values):
             code = item.get("error_code", ErrorCode.none)
-            is_expected = code in _EXPECTED_ERRORS and not item.get(REASON)
+            explanation = reasons.get(subject)
+            is_expected = code in _EXPECTED_ERRORS and not explanation
             level = logging.INFO if is_expected else logging.WARNING
             name = getattr(code, "name", str(code)).upper()
-            reason = item.get(REASON) or item.get("error_message") or ""
+            reason = explanation or item.get("error_message") or ""
             self.log(
                 level,
                 (api, subject, name),
@@ -144,9 +153,4 @@ def _item_errors(values: FieldValues) -> Iterator[tuple[str, FieldValues]]:
         items: Any = values.get(name) or ()
         for item in items:
             if item.get("error_code", ErrorCode.none) is not ErrorCode.none:
-                yield str(_name_of(item)), item
-
-
-def _name_of(item: FieldValues) -> object:
-    names = ("name", "group_id", "key", "resource_name", "topic_id", "transactional_id")
-    return next((item[name] for name in names if item.get(name)), "")
+                yield item_label(item), item

@@ -44,6 +44,7 @@ class ResponseChannel:
     cut: int | None = field(default=None, init=False)
     is_lost: bool = field(default=False, init=False)
     _is_released: bool = field(default=False, init=False)
+    _reasons: dict[str, str] = field(default_factory=dict, init=False)
 
     def handle(self, context: RequestContext) -> None:
         """Serve the request.
@@ -67,6 +68,10 @@ class ResponseChannel:
         self.send(values)
         self.resume()
 
+    def explain(self, part: str, reason: str) -> None:
+        """Log the error of a part of the response with this reason; see `RequestContext`."""
+        self._reasons[part] = reason
+
     def release(self) -> None:
         """Resume the connection before a request without a response is handled."""
         self._is_released = True
@@ -89,7 +94,8 @@ class ResponseChannel:
         """Queue the response."""
         if self._connection.is_closed or self.is_lost:
             return
-        self._sockets.error_log.log_errors(self._handler.api, self._connection, values)
+        log = self._sockets.error_log
+        log.log_errors(self._handler.api, self._connection, values, self._reasons)
         for transform in self.response_transforms:
             values = transform(values)
         parts = self._response_parts(values)

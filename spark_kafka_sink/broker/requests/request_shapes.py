@@ -183,6 +183,12 @@ def name_of(item: Any) -> str | None:
     return name
 
 
+def item_label(values: FieldValues) -> str:
+    """Return the name of an item in a response, for the broker's log."""
+    names = ("name", "group_id", "key", "resource_name", "topic_id", "transactional_id")
+    return str(next((values[name] for name in names if values.get(name)), ""))
+
+
 def id_of(item: Any) -> UUID | None:
     """Return the topic id of an item, or None if the request's version uses names."""
     topic_id: UUID | None = getattr(item, "topic_id", None)

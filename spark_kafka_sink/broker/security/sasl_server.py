@@ -111,7 +111,7 @@ class SaslServerAuthenticator:
         self._session: _Session | None = None
         self._reauthenticated_at: float | None = None
         self._lifetime_ms: int | None = None
-        self.failure_reason: str | None = None
+        self.failure_reason = ""
         """Reason for a failed authentication. The client might not have received the reason."""
         self.takes_tokens = False
         """True if the next frame is a token without a request header (SaslHandshake version 0)."""

@@ -129,13 +129,12 @@ def test_not_enough_replicas() -> None:
 def test_not_enough_replicas_after_append() -> None:
     partition = Partition(topic="t", index=0, leader=1, replicas=[1, 2], in_sync=[1])
     partition.log.storage.config = TopicConfig(own={"min.insync.replicas": "2"}).log
-    response = {"error_code": ErrorCode.none}
-    waiting = Unconfirmed(partition=partition, required_offset=1, leader_epoch=0, response=response)
-    delayed = DelayedProduce([waiting])
+    delayed = DelayedProduce([Unconfirmed(partition, required_offset=1, leader_epoch=0)])
     assert not delayed.try_complete()
     partition.replica_states.high_watermark = 1
     assert delayed.try_complete()
-    assert response["error_code"] is ErrorCode.not_enough_replicas_after_append
+    (error,) = delayed.errors().values()
+    assert error is ErrorCode.not_enough_replicas_after_append
 
 
 def test_waiting_producer_gets_not_leader() -> None:

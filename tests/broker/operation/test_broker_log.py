@@ -16,7 +16,14 @@ from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.net.error_log import REPEAT_INTERVAL_S, RateLimitedLog
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.support.inspection import next_line
-from tools.support.raw_client import RawClient, batch, old_messages, produce, produce_values
+from tools.support.raw_client import (
+    TIMEOUT,
+    RawClient,
+    batch,
+    old_messages,
+    produce,
+    produce_values,
+)
 
 LOGGER = "spark_kafka_sink.broker"
 
@@ -61,6 +68,29 @@ def test_topic_ids_are_logged_as_names(
         client.call(ApiKey.PRODUCE, 13, **values)
     [message] = warnings(caplog)
     assert "PRODUCE request for small-0 from" in message
+
+
+@pytest.mark.parametrize(
+    ("topic", "api", "values", "part"),
+    [
+        (None, ApiKey.INIT_PRODUCER_ID, {"transactional_id": None}, ""),
+        ("t", ApiKey.DELETE_TOPICS, {"topic_names": ["t"], "timeout": TIMEOUT}, " for t"),
+    ],
+)
+def test_denied_request_is_logged_with_the_reason(
+    kafka: EmbeddedBroker,
+    caplog: pytest.LogCaptureFixture,
+    topic: str | None,
+    api: ApiKey,
+    values: dict[str, object],
+    part: str,
+) -> None:
+    kafka.deny("ANONYMOUS", topic=topic)
+    with RawClient(kafka.bootstrap_servers) as client:
+        client.call(api, 1, **values)
+    (message,) = warnings(caplog)
+    assert f"{api.name} request{part} from" in message
+    assert "_AUTHORIZATION_FAILED: User:ANONYMOUS is denied " in message
 
 
 def test_rejected_admin_request_is_logged(

@@ -56,6 +56,7 @@ class InProcessClient(RawClient):
             user=_USER,
             reply=lambda _: None,
             is_closed=lambda: False,
+            explain=lambda _part, _reason: None,
         )
         self.cluster.tick()
         result = authorization.handle(handler, context)
