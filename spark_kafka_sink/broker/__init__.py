@@ -16,8 +16,7 @@ In reading order:
 - `config`: all settings of a broker, topic configs, and releases of Kafka
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
 - `faults`: the faults that users inject, and their effects on requests
-- `required_operations`: the operations that a client must be authorized for, by API
-- `authorization`: checks which operations a client may perform, and removes denied items
+- `authorization`: deny rules, and what requests require; removes denied items from requests
 - `requests`: the fields of requests and responses by API, and delayed requests
 - `handlers`: the APIs that the broker supports, and the context that handlers receive
 - `cluster`: nodes, topics, leaders, replicas, reassignments, dynamic configs and log maintenance
@@ -25,5 +24,5 @@ In reading order:
 - `partition`: validation of batches, the log of a partition, producer and transaction state
 - `storage`: logs in memory or on disk, and the journal of all other durable state
 - `redis`: the storage backend that stores logs in Redis Streams
-- `security`: TLS, SASL mechanisms, credentials and deny rules
+- `security`: TLS, SASL mechanisms and credentials
 """

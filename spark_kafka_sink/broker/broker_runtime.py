@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from spark_kafka_sink.broker.authorization.denials import Denials
     from spark_kafka_sink.broker.faults.fault import Faults
-    from spark_kafka_sink.broker.security.denials import Denials
     from spark_kafka_sink.broker.security.server_security import ServerSecurity
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition

@@ -23,10 +23,10 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from spark_kafka_sink.broker.authorization.denials import Denials
     from spark_kafka_sink.broker.cluster.jumping_clock import JumpingClock
     from spark_kafka_sink.broker.config.broker_config import BrokerConfig
     from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
-    from spark_kafka_sink.broker.security.denials import Denials
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
 
 _LOG = logging.getLogger(__name__)

@@ -13,7 +13,6 @@ In reading order:
   requests
 - `api_versions`: ApiVersions, SASL requests outside of authentication, and the table of all
   handlers, optionally limited to the versions of a Kafka release
-- `authorized_operations`: the operations that are not denied to a client, as in responses
 - `cluster`: DescribeCluster, FindCoordinator and DescribeLogDirs
 - `metadata`: Metadata and DescribeTopicPartitions
 - `produce`: Produce, including requests that wait for acks=all

@@ -6,8 +6,6 @@ import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.handlers.authorized_operations import operations_on
-from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
 from spark_kafka_sink.kafka.protocol.acl import ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
@@ -48,7 +46,7 @@ def describe_cluster(context: RequestContext) -> HandlerResult:
         "controller_id": cluster.controller_id,
         "endpoint_type": _BROKER_ENDPOINT,
         "brokers": describe_brokers(context, "broker_id"),
-        "cluster_authorized_operations": operations_on(context, ResourceType.CLUSTER, CLUSTER_NAME),
+        "cluster_authorized_operations": context.requested_operations(ResourceType.CLUSTER),
     }
 
 

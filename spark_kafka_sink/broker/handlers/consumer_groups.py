@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.broker.authorization.authorized_operations import NOT_REQUESTED
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
-from spark_kafka_sink.broker.handlers.authorized_operations import NOT_REQUESTED, operations_on
 from spark_kafka_sink.broker.handlers.request_context import HandlerResult, NoFields, RequestContext
 from spark_kafka_sink.broker.requests.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.broker.requests.response_error import ResponseError
@@ -196,7 +196,7 @@ def describe_group(context: RequestContext, group_id: str) -> FieldValues | Erro
             "error_message": f"Group {group_id} not found.",
             "authorized_operations": NOT_REQUESTED,
         }
-    allowed = operations_on(context, ResourceType.GROUP, group_id)
+    allowed = context.requested_operations(ResourceType.GROUP, group_id)
     if group is None:
         return {"group_state": "Dead", "authorized_operations": allowed}
     stable = group.state is ClassicGroupState.STABLE

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.broker.authorization.authorized_operations import NOT_REQUESTED
+from spark_kafka_sink.broker.authorization.denials import CLUSTER_NAME
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
-from spark_kafka_sink.broker.handlers.authorized_operations import (
-    NOT_REQUESTED,
-    allowed_operations,
-    operations_on,
-)
 from spark_kafka_sink.broker.handlers.cluster import describe_brokers
 from spark_kafka_sink.broker.requests.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.broker.requests.response_error import ResponseError
-from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
@@ -48,7 +44,7 @@ def metadata(context: RequestContext) -> HandlerResult:
         "cluster_id": cluster.config.cluster_id,
         "controller_id": cluster.controller_id,
         "topics": topics,
-        "cluster_authorized_operations": operations_on(context, ResourceType.CLUSTER, CLUSTER_NAME),
+        "cluster_authorized_operations": context.requested_operations(ResourceType.CLUSTER),
     }
 
 
@@ -118,7 +114,7 @@ def _failed_topic(context: RequestContext, error: ErrorCode, name: str | None) -
     return {
         "error_code": error,
         "name": name,
-        "topic_authorized_operations": operations_on(context, ResourceType.TOPIC, name),
+        "topic_authorized_operations": context.requested_operations(ResourceType.TOPIC, name),
     }
 
 
@@ -126,7 +122,7 @@ def _describe_topic(context: RequestContext, topic: Topic) -> FieldValues:
     return {
         "name": topic.name,
         "topic_id": topic.id,
-        "topic_authorized_operations": operations_on(context, ResourceType.TOPIC, topic.name),
+        "topic_authorized_operations": context.requested_operations(ResourceType.TOPIC, topic.name),
         "partitions": [_describe_partition(context, partition) for partition in topic.partitions],
     }
 
@@ -180,7 +176,7 @@ def _describe_page(
 ) -> FieldValues:
     common = {
         "name": name,
-        "topic_authorized_operations": allowed_operations(context, ResourceType.TOPIC, name),
+        "topic_authorized_operations": context.authorized_operations(ResourceType.TOPIC, name),
     }
     if topic is None:
         return common | {"error_code": ErrorCode.unknown_topic_or_partition, "topic_id": None}

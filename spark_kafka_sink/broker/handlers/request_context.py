@@ -11,6 +11,13 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from spark_kafka_sink.broker.authorization.authorized_operations import (
+    NOT_REQUESTED,
+    REQUESTED_BY,
+    authorized_operations,
+)
+from spark_kafka_sink.broker.authorization.denials import CLUSTER_NAME
+from spark_kafka_sink.broker.authorization.request_authorizer import RequestAuthorizer
 from spark_kafka_sink.broker.requests.purgatory import DelayedOperation
 from spark_kafka_sink.broker.requests.request_shapes import (
     BY_ITEM,
@@ -85,6 +92,16 @@ class RequestContext(NamedTuple):
     def allows(self, operation: AclOperation, type_: ResourceType, name: str) -> bool:
         """Return True if the client may perform an operation on a resource."""
         return self.cluster.denials.allows(self.user, operation, type_, name)
+
+    def authorized_operations(self, type_: ResourceType, name: str) -> int:
+        """Return the authorized operations on a resource."""
+        return authorized_operations(self.cluster.denials, self.user, type_, name)
+
+    def requested_operations(self, type_: ResourceType, name: str | None = CLUSTER_NAME) -> int:
+        """Return the authorized operations on a resource, or `NOT_REQUESTED`."""
+        if not self.get(REQUESTED_BY[type_], False):
+            return NOT_REQUESTED
+        return self.authorized_operations(type_, name or "")
 
     def coordinates(self, key: str) -> bool:
         """Return True if the receiving node coordinates a group or transactional id."""
@@ -215,6 +232,34 @@ class ServedApi:
     versions: VersionRange
     handle: Callable[[RequestContext], HandlerResult]
     announced: VersionRange | None = None
+
+    def handle_authorized(self, context: RequestContext) -> HandlerResult:
+        """Handle a request, except for the parts for which the client is not authorized."""
+        if not context.cluster.denials.is_active:
+            return self.handle(context)
+        authorized = RequestAuthorizer(
+            api=self.api,
+            version=context.version,
+            request=context.request,
+            user=context.user,
+            denials=context.cluster.denials,
+            topic_name=context.topic_name,
+        ).authorize()
+        for part, reason in authorized.reasons.items():
+            context.explain(part, reason)
+        add_errors = authorized.add_errors
+        if add_errors is None:
+            return self.handle(context)
+        if self.api is ApiKey.PRODUCE and context.request.acks == 0:
+            return NoFields.CLOSE
+        if authorized.request is None:
+            return add_errors({})
+        reply = context.reply
+        allowed = context._replace(
+            request=authorized.request, reply=lambda values: reply(add_errors(values))
+        )
+        result = self.handle(allowed)
+        return result if isinstance(result, NoFields) else add_errors(result)
 
 
 def result_of(handle: Callable[..., ItemResult], *items: Any) -> ItemResult:

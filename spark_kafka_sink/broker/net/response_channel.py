@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from spark_kafka_sink.broker import authorization
 from spark_kafka_sink.broker.handlers.request_context import NoFields, RequestContext
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import messages
@@ -52,10 +51,7 @@ class ResponseChannel:
         Raises:
             ProtocolError: the connection must be closed.
         """
-        if context.cluster.denials.is_active:
-            result = authorization.handle(self._handler, context)
-        else:
-            result = self._handler.handle(context)
+        result = self._handler.handle_authorized(context)
         if result is NoFields.CLOSE:
             raise ProtocolError("a request without a response failed")
         if result is NoFields.NO_RESPONSE and not self._is_released:

@@ -1,4 +1,4 @@
-"""Security of the broker: TLS certificates, the server side of SASL, and deny rules (ACLs).
+"""Security of the broker: TLS certificates, and the server side of SASL.
 
 These modules do no network I/O. They read and write only PEM and password files.
 
@@ -9,7 +9,6 @@ In reading order:
 - `plain_and_scram`: PLAIN and SCRAM, and the users with the values that verify their passwords
 - `oauthbearer`: OAUTHBEARER and the validation of bearer tokens
 - `sasl_server`: the authentication states of a connection, and the interface of SASL mechanisms
-- `denials`: deny rules, the broker's only ACLs
 - `server_security`: certificates, users and deny rules of a broker, the methods of `EmbeddedBroker`
   that change them, and the matching client options
 """

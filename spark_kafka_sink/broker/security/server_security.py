@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.broker.authorization.denials import Denial, Denials, denial_of, parse_denial
 from spark_kafka_sink.broker.security import plain_and_scram
 from spark_kafka_sink.broker.security.certificates import LIFETIME, Certificate, ServerTls
-from spark_kafka_sink.broker.security.denials import Denial, Denials, denial_of, parse_denial
 from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
 from spark_kafka_sink.broker.security.sasl_server import SaslServer, SaslServerAuthenticator
 from spark_kafka_sink.broker.security.settings import (

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from spark_kafka_sink.broker.authorization.denials import parse_denial
 from spark_kafka_sink.broker.plain_settings import MIN_SCRAM_ITERATIONS, PlainSettings
-from spark_kafka_sink.broker.security.denials import parse_denial
 from spark_kafka_sink.broker.security.oauthbearer import TokenValidator, validate_unsecured
 from spark_kafka_sink.broker.security.plain_and_scram import HASHES
 from spark_kafka_sink.common.errors import ConfigError

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from spark_kafka_sink.broker import authorization
+from spark_kafka_sink.broker.authorization.denials import Denial, Denials
 from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.cluster.nodes import BrokerNode, NodeSockets
@@ -10,7 +10,6 @@ from spark_kafka_sink.broker.config.broker_config import BrokerConfig
 from spark_kafka_sink.broker.handlers.api_versions import handlers_of
 from spark_kafka_sink.broker.handlers.request_context import NoFields, RequestContext
 from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
-from spark_kafka_sink.broker.security.denials import Denial, Denials
 from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.message_format import decode, encode
@@ -59,7 +58,7 @@ class InProcessClient(RawClient):
             explain=lambda _part, _reason: None,
         )
         self.cluster.tick()
-        result = authorization.handle(handler, context)
+        result = handler.handle_authorized(context)
         assert not isinstance(result, NoFields)
         response = build(response_type(api, version), result)
         self.correlation_id += 1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.broker.security.denials import CLUSTER_NAME
+from spark_kafka_sink.broker.authorization.denials import CLUSTER_NAME
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
 from spark_kafka_sink.kafka.protocol.versions import ApiKey

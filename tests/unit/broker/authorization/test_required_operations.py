@@ -1,13 +1,13 @@
 """Every API of the broker states the operations that a client must be authorized for."""
 
-from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
-from spark_kafka_sink.broker.requests.request_shapes import BY_ITEM, BY_PARTITION
-from spark_kafka_sink.broker.required_operations import (
+from spark_kafka_sink.broker.authorization.required_operations import (
     OF_ITEMS,
     OF_PARTITIONS,
     OF_REQUEST,
     WITHOUT_OPERATIONS,
 )
+from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
+from spark_kafka_sink.broker.requests.request_shapes import BY_ITEM, BY_PARTITION
 
 WITH_OPERATIONS = OF_REQUEST.keys() | OF_PARTITIONS.keys() | OF_ITEMS.keys()
 

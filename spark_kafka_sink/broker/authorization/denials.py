@@ -76,13 +76,6 @@ class Denials:
         """Return True if no deny rule applies."""
         return not any(rule.covers(user, operation, type_, name) for rule in self._rules)
 
-    def without_denied(self, operations: int, user: str, type_: ResourceType, name: str) -> int:
-        """Return a bit field of operations (KIP-430) without the operations denied to a user."""
-        for operation in AclOperation:
-            if operations & (1 << operation) and not self.allows(user, operation, type_, name):
-                operations &= ~(1 << operation)
-        return operations
-
 
 def denial_of(user: str, operation: str, **resources: str | None) -> Denial:
     """Create a deny rule. Without a resource, the rule applies to the cluster.
