@@ -10,6 +10,7 @@ In reading order:
 - `transaction_partitions`: the partitions to add (transactions V1)
 - `transaction_timer`: when the transaction began, and its timeout
 - `transaction_manager`: drives the transaction from the sender's loop
+- `abort_flag_check`: checks that the driver has not aborted the write
 - `transaction_abort`: the abort of a failed transaction: its request, and what a response means
 - `find_coordinator`: finds the coordinator, and connects to it
 - `coordinator_requests`: builds the requests to coordinators

@@ -20,7 +20,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.common.errors import DeliveryError, ProtocolError
+from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -130,14 +130,3 @@ def coordinator_error(
 def error_code(response: Any | None) -> int:
     """Return the error code of a response; `disconnected` if there is no response."""
     return ClientErrorCode.disconnected if response is None else int(response.error_code)
-
-
-def flag_error_code(response: Any | None) -> int:
-    """Return the error code of the abort flag in a DescribeTransactions response.
-
-    Raises:
-        ProtocolError: the response describes no transactional id.
-    """
-    if response is not None and not response.transaction_states:
-        raise ProtocolError("a response to DescribeTransactions contains no transactional id")
-    return error_code(None if response is None else response.transaction_states[0])

@@ -94,8 +94,3 @@ def end_request(
     values = transactions.end_txn_values(transaction, commit=False)
     max_version = transaction.version.max_version(ApiKey.END_TXN)
     return negotiated_request(versions, ApiKey.END_TXN, values, context, max_version)
-
-
-def supports_describe(versions: NodeApiVersions) -> bool:
-    """Return True if the broker supports DescribeTransactions (Kafka 3.0 and later)."""
-    return ApiKey.DESCRIBE_TRANSACTIONS in versions.ranges

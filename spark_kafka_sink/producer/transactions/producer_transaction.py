@@ -80,7 +80,7 @@ class ProducerTransactionState(Enum):
     UNINITIALIZED = auto()
     """There is no producer id, and no request for a producer id is in flight."""
     INITIALIZING = auto()
-    """InitProducerId is in flight."""
+    """InitProducerId is in flight, or the abort flag is being checked."""
     READY = auto()
     """There is a producer id; the transaction has not begun."""
     IN_TRANSACTION = auto()

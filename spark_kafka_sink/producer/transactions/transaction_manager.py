@@ -19,13 +19,13 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions import coordinator_requests
+from spark_kafka_sink.producer.transactions.abort_flag_check import AbortFlagCheck
 from spark_kafka_sink.producer.transactions.coordinator_errors import (
     RETRYING,
     CoordinatorAction,
     action_for,
     coordinator_error,
     error_code,
-    flag_error_code,
     worst_code,
 )
 from spark_kafka_sink.producer.transactions.find_coordinator import CoordinatorLookup
@@ -34,7 +34,6 @@ from spark_kafka_sink.producer.transactions.producer_transaction import (
     FAILED,
     FIRST_EPOCH,
     ProducerTransactionState,
-    aborted_write_error,
     mark_uncommittable,
     next_state,
     second_attempt_error,
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.kafka.client.request import Completion, Request
-    from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import (
         TransactionalProducer,
         TransactionVersion,
@@ -71,6 +69,12 @@ if TYPE_CHECKING:
 _ADD_BACKOFF_S = 0.02
 """Seconds to wait after CONCURRENT_TRANSACTIONS, while the markers of the previous transaction are
 being written. Source: ``TransactionManager.ADD_PARTITIONS_RETRY_BACKOFF_MS``."""
+_REQUESTING = {
+    ProducerTransactionState.UNINITIALIZED,
+    ProducerTransactionState.INITIALIZING,
+    ProducerTransactionState.ABORTING,
+}
+"""States in which a request follows unless one is in flight."""
 
 
 class TransactionManager:
@@ -116,10 +120,9 @@ class TransactionManager:
         self._denied: set[str] = set()
         """Topics to which the coordinator denied access; the sender has not yet handled them."""
         self._closed = ClosedConnections()
-        self._coordinator = CoordinatorLookup(client, settings.first_id, acls)
-        self._own_coordinator = self._coordinator
-        self._unchecked_flag: str | None = None
-        """The abort flag to check; None once the check is complete."""
+        self._own_coordinator = CoordinatorLookup(client, settings.first_id, acls)
+        self._flag_check: AbortFlagCheck | None = None
+        """The check that must succeed before the granted producer id is used."""
         self.partitions = TransactionPartitions()
         """The partitions to add before batches are sent to them (transactions V1)."""
         self._in_flight = False
@@ -212,11 +215,10 @@ class TransactionManager:
         node = self._coordinator.ready_node(now, self)
         if node is None:
             return
-        versions = self._client.network.broker(node.node_id).versions
-        if self._checks_flag and not coordinator_requests.supports_describe(versions):
+        request = self._next_request(self._client.network.broker(node.node_id).versions, now)
+        if request is None:
             self._accept_producer()
             return
-        request = self._next_request(versions, now)
         self._in_flight = True
         self._client.network.send(node.node_id, request, now)
 
@@ -240,8 +242,8 @@ class TransactionManager:
         self._in_flight = False
         if self.state is ProducerTransactionState.ABORTING:
             self._handle_abort(completion, now)
-        elif api is ApiKey.DESCRIBE_TRANSACTIONS:
-            self._handle_flag_check(completion, now)
+        elif self._flag_check is not None:
+            self._handle_flag_check(self._flag_check, completion, now)
         elif api is ApiKey.INIT_PRODUCER_ID:
             self._handle_init_producer_id(completion, now)
         else:
@@ -249,12 +251,7 @@ class TransactionManager:
 
     def seconds_until_due(self, now: float) -> float:
         """Return the seconds until `maybe_send` must be called again."""
-        waits_for_coordinator = (
-            self.state is ProducerTransactionState.UNINITIALIZED
-            or self.state is ProducerTransactionState.ABORTING
-            or self._checks_flag
-            or bool(self.partitions.in_state(AddState.NEW))
-        )
+        waits_for_coordinator = self.state in _REQUESTING or self.partitions.in_state(AddState.NEW)
         if self._in_flight or not waits_for_coordinator:
             return 1.0
         return max(self._retry.due_at - now, self._coordinator.seconds_until_due(now))
@@ -264,23 +261,20 @@ class TransactionManager:
             return self.state is ProducerTransactionState.ABORTING
         if self.state is ProducerTransactionState.UNINITIALIZED:
             return has_records
-        if self._checks_flag:
-            return True
+        if self.state is ProducerTransactionState.INITIALIZING:
+            return True  # InitProducerId was answered: the abort flag is checked.
         return self.state not in FAILED and bool(self.partitions.in_state(AddState.NEW))
 
     @property
-    def _checks_flag(self) -> bool:
-        """True if the abort flag must be checked before the producer id is used."""
-        return (
-            self._unchecked_flag is not None and self.state is ProducerTransactionState.INITIALIZING
-        )
+    def _coordinator(self) -> CoordinatorLookup:
+        """The coordinator that the next request is sent to."""
+        check = self._flag_check
+        return self._own_coordinator if check is None else check.coordinator
 
-    def _next_request(self, versions: NodeApiVersions, now: float) -> Request:
-        if self._checks_flag and self._unchecked_flag is not None:
-            values: FieldValues = {"transactional_ids": [self._unchecked_flag]}
-            return coordinator_requests.negotiated_request(
-                versions, ApiKey.DESCRIBE_TRANSACTIONS, values, self
-            )
+    def _next_request(self, versions: NodeApiVersions, now: float) -> Request | None:
+        """Return the next request; None if the broker supports no check of the abort flag."""
+        if self._flag_check is not None:
+            return self._flag_check.request(versions, self)
         match self.state:
             case ProducerTransactionState.UNINITIALIZED:
                 return self._init_producer_id_request(versions)
@@ -322,30 +316,26 @@ class TransactionManager:
         if flag is None:
             self._accept_producer()
         else:
-            self._unchecked_flag = flag
-            self._coordinator = CoordinatorLookup(self._client, flag, self._acls)
+            self._flag_check = AbortFlagCheck(
+                flag=flag,
+                transactional_id=self.settings.transactional_id,
+                coordinator=CoordinatorLookup(self._client, flag, self._acls),
+            )
 
-    def _handle_flag_check(self, completion: Completion, now: float) -> None:
-        """Accept the producer id only if the driver has not aborted the write.
-
-        The driver first creates the flag and then fences the producer ids that it finds. So a
-        producer id is either fenced, or it was granted after the flag was created and this check
-        finds the flag.
-        """
-        code = flag_error_code(completion.response)
-        if code == ErrorCode.transactional_id_not_found:
+    def _handle_flag_check(
+        self, flag_check: AbortFlagCheck, completion: Completion, now: float
+    ) -> None:
+        """Accept the producer id only if the driver has not aborted the write."""
+        if code := flag_check.failure_code(completion.response):
+            self._retry_or_raise(completion, code, now)
+        else:
             self._record_success()
             self._accept_producer()
-        elif code:
-            self._retry_or_raise(completion, code, now)
-        elif self.state is ProducerTransactionState.INITIALIZING:
-            raise aborted_write_error(self.settings.transactional_id)
 
     def _accept_producer(self) -> None:
         """Allow the sender to write with the producer id."""
         assert self._opened is not None
-        self._unchecked_flag = None
-        self._coordinator = self._own_coordinator
+        self._flag_check = None
         self.identity.set_producer_id(self._opened.producer_id, self._opened.epoch)
         if self.state is ProducerTransactionState.INITIALIZING:
             self._transition_to(ProducerTransactionState.READY)
@@ -366,7 +356,7 @@ class TransactionManager:
 
     def _coordinate(self, shared: SharedTransaction) -> None:
         """Switch to the coordinator of the shared transaction, which may be a different broker."""
-        self._coordinator = self._own_coordinator = CoordinatorLookup(
+        self._own_coordinator = CoordinatorLookup(
             self._client, shared.producer.transactional_id, self._acls
         )
 
@@ -436,6 +426,7 @@ class TransactionManager:
         elif not self.has_begun:
             self._transition_to(ProducerTransactionState.ABORTED)
             return
+        self._flag_check = None
         self._transition_to(ProducerTransactionState.ABORTING)
 
     def _transition_to(self, after: ProducerTransactionState) -> None:

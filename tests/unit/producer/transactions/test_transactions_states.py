@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from itertools import product
+from typing import cast
 
 import pytest
 from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse
@@ -11,11 +12,9 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.transactions.coordinator_errors import (
-    CoordinatorAction,
-    action_for,
-    flag_error_code,
-)
+from spark_kafka_sink.producer.transactions.abort_flag_check import AbortFlagCheck
+from spark_kafka_sink.producer.transactions.coordinator_errors import CoordinatorAction, action_for
+from spark_kafka_sink.producer.transactions.find_coordinator import CoordinatorLookup
 from spark_kafka_sink.producer.transactions.producer_transaction import (
     ENDED,
     FAILED,
@@ -160,6 +159,9 @@ def test_response_without_the_abort_flag_is_a_protocol_error() -> None:
     empty = DescribeTransactionsResponse(
         throttle_time=i32Timedelta.parse(timedelta()), transaction_states=()
     )
+    check = AbortFlagCheck(
+        flag="flag", transactional_id="t-1", coordinator=cast("CoordinatorLookup", None)
+    )
     with pytest.raises(ProtocolError, match="DescribeTransactions"):
-        flag_error_code(empty)
-    assert flag_error_code(None) == ClientErrorCode.disconnected
+        check.failure_code(empty)
+    assert check.failure_code(None) == ClientErrorCode.disconnected
