@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
     from spark_kafka_sink.report.report_builder import ReportBuilder
 
@@ -100,6 +101,7 @@ class CodecSampler:
 class DryRunRequestSender(RequestSender):
     """Completes batches without sending them; a dry run has no producer id."""
 
+    completer: BatchCompleter
     report: ReportBuilder
     sampler: CodecSampler
     _listed: dict[str, int] = field(default_factory=dict, init=False)

@@ -73,9 +73,10 @@ def make_sender(context: SessionContext) -> Sender:
         outcome=outcome,
         identity_requests=_identity_requests(context, rejections, outcome),
         drainer=_drainer(context, partitions),
-        requests=_request_sender(context)(
+        requests=_request_sender(context, completer)(
             client=client,
-            completer=completer,
+            identity=context.identity,
+            delivery_timeout=delivery_timeout,
             responses=responses,
             transaction_manager=context.transaction_manager,
             listeners=listeners,
@@ -113,13 +114,16 @@ def _drainer(context: SessionContext, partitions: SessionPartitions) -> Drainer:
     )
 
 
-def _request_sender(context: SessionContext) -> Callable[..., RequestSender]:
+def _request_sender(
+    context: SessionContext, completer: BatchCompleter
+) -> Callable[..., RequestSender]:
     if not context.settings.dry_run:
         return RequestSender
     from spark_kafka_sink.producer.dry_run import CodecSampler, DryRunRequestSender  # rarely needed
 
     sampler = CodecSampler(context.client.config, context.report_builder)
-    return partial(DryRunRequestSender, report=context.report_builder, sampler=sampler)
+    report = context.report_builder
+    return partial(DryRunRequestSender, completer=completer, report=report, sampler=sampler)
 
 
 def _statistics(context: SessionContext, partitions: SessionPartitions) -> Statistics:

@@ -38,7 +38,7 @@ _UNKNOWN_PRODUCER = error_name(ErrorCode.unknown_producer_id)
 
 @dataclass(kw_only=True, eq=False)
 class BatchCompleter:
-    """Records the attempts of batches, and completes or replaces them.
+    """Completes batches, or replaces them.
 
     It notifies the listeners, and frees the batches' memory.
     """
@@ -50,16 +50,6 @@ class BatchCompleter:
     identity: ProducerIdentity
     listeners: BatchListener
     outcome: SessionOutcome
-
-    def begin_attempt(self, state: PartitionState, batch: ProducerBatch, now: float) -> None:
-        """Record that a batch is being sent, with a new sequence if it is sent first."""
-        # The first attempt fixes the sequence; retries keep it (design.md: one-sequence).
-        if self.client.config.enable_idempotence and state.assign_sequence(batch, self.identity):
-            self.listeners.on_sequence_assigned(batch)
-        # After the first attempt, other batches' acknowledgements do not extend
-        # delivery.timeout.ms.
-        topic = self.client.metadata.cluster.topics[batch.topic_partition.topic]
-        batch.delivery.record_attempt(now, self.delivery_timeout.start_of(batch), topic.topic_id)
 
     def acknowledge(self, result: BatchResult, now: float) -> None:
         """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
@@ -159,7 +149,7 @@ class BatchCompleter:
             return self.delivery_timeout.is_expired(batch, now)
 
         # The first failure becomes the session's error; a retry's latest response explains most.
-        expired = self.partitions.take_incomplete(is_expired)
+        expired = self.partitions.abandon(is_expired)
         reasons = self.client.network.failures.reasons if expired else {}
         for batch in expired:
             self.fail(batch, status_of(batch), _EXPIRED)
@@ -184,7 +174,7 @@ class BatchCompleter:
     def abandon(self, error: KafkaProdError) -> None:
         """Fail the session without waiting for responses: in-flight batches may be in the log."""
         self.outcome.fail(error)
-        for batch in self.partitions.take_in_flight(lambda _: True):
+        for batch in self.partitions.abandon_in_flight(lambda _: True):
             self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
         self.finish_failure()
 

@@ -258,16 +258,18 @@ class PartitionState:
             self._retry_queue = [batch for batch in self._retry_queue if batch not in taken]
         return taken
 
-    def take_in_flight(self, should_remove: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return the batches in flight for which `should_remove` is true.
+    def abandon_in_flight(
+        self, should_abandon: Callable[[ProducerBatch], bool]
+    ) -> list[ProducerBatch]:
+        """Remove, mark and return the batches in flight for which `should_abandon` is true.
 
         They are marked as possibly persisted, because their response will not be read.
         """
-        taken = [batch for batch in self._in_flight if should_remove(batch)]
-        for batch in taken:
+        abandoned = [batch for batch in self._in_flight if should_abandon(batch)]
+        for batch in abandoned:
             batch.delivery.is_possibly_persisted = True
             self._in_flight.remove(batch)
-        return taken
+        return abandoned
 
     # Sequences are reassigned only while nothing is in flight.
 

@@ -11,8 +11,11 @@ from spark_kafka_sink.producer.send.produce_request import produce_request
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import Request
+    from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
-    from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
+    from spark_kafka_sink.producer.producer_id import ProducerIdentity
+    from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
+    from spark_kafka_sink.producer.send.partition_state import PartitionState
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
     from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
@@ -23,7 +26,8 @@ class RequestSender:
     """Sends the Produce requests of one session."""
 
     client: Client
-    completer: BatchCompleter
+    identity: ProducerIdentity
+    delivery_timeout: DeliveryTimeout
     responses: ResponseHandler
     transaction_manager: TransactionManager | None
     listeners: BatchListener
@@ -47,7 +51,7 @@ class RequestSender:
     def send(self, node_id: int, batches: list[DrainedBatch], now: float) -> None:
         """Send batches to their leader; fail them if the broker supports no suitable request."""
         for state, batch in batches:
-            self.completer.begin_attempt(state, batch, now)
+            self._begin_attempt(state, batch, now)
         self._connect_attempts.pop(node_id, None)
         versions = self.client.network.broker(node_id).versions
         try:
@@ -67,6 +71,16 @@ class RequestSender:
                 [batch.topic_partition for _, batch in batches], now
             )
         self._transmit(node_id, request, batches, now)
+
+    def _begin_attempt(self, state: PartitionState, batch: ProducerBatch, now: float) -> None:
+        """Record that a batch is being sent, with a new sequence if it is sent first."""
+        # The first attempt fixes the sequence; retries keep it (design.md: one-sequence).
+        if self.client.config.enable_idempotence and state.assign_sequence(batch, self.identity):
+            self.listeners.on_sequence_assigned(batch)
+        # After the first attempt, other batches' acknowledgements do not extend
+        # delivery.timeout.ms.
+        topic = self.client.metadata.cluster.topics[batch.topic_partition.topic]
+        batch.delivery.record_attempt(now, self.delivery_timeout.start_of(batch), topic.topic_id)
 
     def _transmit(
         self, node_id: int, request: Request, batches: list[DrainedBatch], now: float

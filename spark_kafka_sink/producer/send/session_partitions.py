@@ -61,19 +61,24 @@ class SessionPartitions:
         """Remove and return the retries and the first batches of queues that are to be removed."""
         return self.take_retries(should_remove) + self._queues.take_first(should_remove)
 
-    def take_in_flight(self, should_remove: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
-        """Remove and return all partitions' batches in flight for which `should_remove` is true."""
-        busy = [state for state in self if state.is_busy]
-        return [batch for state in busy for batch in state.take_in_flight(should_remove)]
-
-    def take_incomplete(
-        self, should_remove: Callable[[ProducerBatch], bool]
+    def abandon_in_flight(
+        self, should_abandon: Callable[[ProducerBatch], bool]
     ) -> list[ProducerBatch]:
-        """Remove and return batches in any state: retries, then in flight, then unsent batches."""
-        taken = self.take_retries(should_remove)
-        # A late response finds no batch; these batches are therefore possibly persisted.
-        taken += self.take_in_flight(should_remove)
-        return taken + self._queues.take_first(should_remove)
+        """Remove and return batches in flight, marked as possibly persisted.
+
+        These are the batches of all partitions for which `should_abandon` is true.
+        """
+        busy = [state for state in self if state.is_busy]
+        return [batch for state in busy for batch in state.abandon_in_flight(should_abandon)]
+
+    def abandon(self, should_abandon: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        """Remove and return batches in any state: retries, then in flight, then unsent batches.
+
+        Those in flight are marked as possibly persisted.
+        """
+        abandoned = self.take_retries(should_abandon)
+        abandoned += self.abandon_in_flight(should_abandon)
+        return abandoned + self._queues.take_first(should_abandon)
 
     def waiting_for(self, node_id: int, cluster: ClusterSnapshot) -> list[ProducerBatch]:
         """Return the incomplete batches that wait for a broker."""

@@ -244,8 +244,8 @@ def test_accepted_piece_proves_that_the_whole_batch_was_not_appended(partition: 
     assert not pieces[1].delivery.is_possibly_persisted
 
 
-def test_batch_taken_in_flight_is_possibly_persisted(partition: Partition) -> None:
+def test_batch_abandoned_in_flight_is_possibly_persisted(partition: Partition) -> None:
     sent = partition.send()
-    assert partition.state.take_in_flight(lambda batch: batch is sent) == [sent]
+    assert partition.state.abandon_in_flight(lambda batch: batch is sent) == [sent]
     assert sent.delivery.is_possibly_persisted
     assert not partition.state.is_in_flight(sent)
