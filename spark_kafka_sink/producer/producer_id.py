@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
 
 LAST_EPOCH = (1 << 15) - 1
-_clusters_without_client_bumps: set[tuple[str, ...]] = set()
-"""Bootstrap servers of clusters that reject epochs which InitProducerId has not returned.
-
-All producers of the process share it, and only add to it: no lock is needed.
-"""
 
 
 class ProducerIdState(Enum):
@@ -62,8 +57,11 @@ class ProducerIdentity:
     transactional_id: str | None = None
     is_used: bool = False
     """True if a partition has sequences in this epoch."""
-    cluster: tuple[str, ...] = ()
-    """The bootstrap servers."""
+    may_bump_epoch: bool = True
+    """False if the cluster rejects epochs that InitProducerId has not returned.
+
+    Apache Kafka accepts epochs that a producer has incremented; Tansu does not.
+    """
     granted_epochs: dict[int, int] = field(default_factory=dict)
     """The epoch that InitProducerId has returned with each producer id."""
 
@@ -81,9 +79,8 @@ class ProducerIdentity:
         self.is_used = False
         self.granted_epochs[producer_id] = epoch
 
-    def begin_session(self, cluster: tuple[str, ...] = ()) -> None:
+    def begin_session(self) -> None:
         """Start a new epoch if any partition has sequences in the current epoch."""
-        self.cluster = cluster
         if self.is_used:
             self.bump_epoch()
 
@@ -103,7 +100,7 @@ class ProducerIdentity:
         self.is_used = False
         if self.state is not ProducerIdState.KNOWN:
             return  # the producer id is already missing or requested
-        if self.epoch >= LAST_EPOCH or self.cluster in _clusters_without_client_bumps:
+        if self.epoch >= LAST_EPOCH or not self.may_bump_epoch:
             self.transition_to(ProducerIdState.MISSING)
         else:
             self.epoch += 1
@@ -111,13 +108,6 @@ class ProducerIdentity:
     def is_client_bumped(self, producer_id: int, epoch: int) -> bool:
         """Return True if this producer has incremented the epoch without InitProducerId."""
         return self.transactional_id is None and epoch > self.granted_epochs.get(producer_id, epoch)
-
-    def disable_client_bumps(self) -> None:
-        """Never increment an epoch of this cluster again.
-
-        Apache Kafka accepts epochs that a producer has incremented; Tansu does not.
-        """
-        _clusters_without_client_bumps.add(self.cluster)
 
 
 class ProducerIdRequester:

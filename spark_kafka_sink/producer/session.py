@@ -83,7 +83,7 @@ class ProducerSession:
         if transaction is not None:
             identity = ProducerIdentity(transactional_id=transaction.transactional_id)
         self.identity = identity or ProducerIdentity()
-        self.identity.begin_session(client.config.bootstrap_servers)
+        self.identity.begin_session()
         self.context = SessionContext(
             client,
             identity=self.identity,

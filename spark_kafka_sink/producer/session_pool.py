@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 idle_clients: ClientPool[Client, ProducerIdentity] = ClientPool()
 """Idle clients of this process, each with the producer id for the next session."""
+_clusters_without_client_bumps: set[tuple[str, ...]] = set()
+"""Bootstrap servers of clusters that reject epochs which InitProducerId has not returned.
+
+All tasks of the process share it, and only add to it: no lock is needed.
+"""
 
 
 def borrow_session(
@@ -34,6 +39,7 @@ def borrow_session(
     Close the client if the session cannot be created.
     """
     client, identity = idle_clients.borrow(config) or (Client(config), ProducerIdentity())
+    identity.may_bump_epoch &= config.bootstrap_servers not in _clusters_without_client_bumps
     try:
         return ProducerSession(
             client, identity=identity, settings=settings, transaction=transaction
@@ -54,15 +60,22 @@ def give_back_session(session: ProducerSession) -> None:
     except BaseException:
         session.client.close()
         raise
-    state = session.identity
+    _record_client_bumps(session)
+    identity = session.identity
     idle_clients.keep(
-        session.client, state if state.transactional_id is None else ProducerIdentity()
+        session.client, identity if identity.transactional_id is None else ProducerIdentity()
     )
 
 
 def discard_session(session: ProducerSession) -> None:
     """Close a failed session and its client; the producer id must not be reused."""
+    _record_client_bumps(session)
     try:
         session.close()
     finally:
         session.client.close()
+
+
+def _record_client_bumps(session: ProducerSession) -> None:
+    if not session.identity.may_bump_epoch:
+        _clusters_without_client_bumps.add(session.client.config.bootstrap_servers)

@@ -189,7 +189,7 @@ class ResponseHandler:
     def _retry(self, result: BatchResult, action: BatchAction, now: float) -> None:
         state, batch, response = result
         if response.code in error_codes.FENCED:
-            self.identity.disable_client_bumps()
+            self.identity.may_bump_epoch = False
         retries = batch.delivery.attempts - 1
         retry_at = now + retry_delay(self.client.config, retries, self.client.random)
         if action is BatchAction.REFRESH_AND_RETRY:

@@ -11,7 +11,6 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.producer import producer_id
 from spark_kafka_sink.producer.producer_id import LAST_EPOCH
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
@@ -354,14 +353,11 @@ def test_acknowledged_records_are_in_append_order(since_2_5: bool) -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch])
-def test_cluster_without_client_bumps_gets_new_producer_ids(
-    monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_cluster_without_client_bumps_gets_new_producer_ids(code: int) -> None:
     """Tansu rejects an epoch that InitProducerId has not returned.
 
     No record is lost or duplicated.
     """
-    monkeypatch.setattr(producer_id, "_clusters_without_client_bumps", set())
     sim = World(brokers(since_2_5=True, partitions=PARTITIONS), batch_size=60)
     first_id, values = sim.cluster.next_producer_id, [b"%d" % number for number in range(40)]
     for session in range(3):

@@ -1,6 +1,6 @@
 """Clients are shared by tasks with equal settings and secrets, also after a transaction."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import enumerate as enumerate_threads
@@ -19,6 +19,7 @@ from spark_kafka_sink.config.security.security_config import (
 )
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import (
     borrow_session,
@@ -95,6 +96,20 @@ def test_pool_key_contains_no_secret(name: str) -> None:
     producer = settings(name, password=secret)
     client = client_of(producer)
     assert secret not in f"{producer!r} {client.config.security!r} {client.credentials!r}"
+
+
+@pytest.mark.parametrize("end_session", [give_back_session, discard_session])
+def test_process_remembers_clusters_that_reject_client_bumps(
+    name: str, end_session: Callable[[ProducerSession], None]
+) -> None:
+    rejecting = replace(settings(name), bootstrap_servers=(f"{end_session.__name__}:9092",))
+    session = borrow_session(rejecting)
+    session.identity.may_bump_epoch = False
+    end_session(session)
+    for producer, may_bump in ((replace(rejecting, client_id="2"), False), (settings(name), True)):
+        session = borrow_session(producer)
+        assert session.identity.may_bump_epoch is may_bump
+        give_back_session(session)
 
 
 def test_tasks_of_two_queries_share_a_client_with_their_own_client_ids() -> None:
