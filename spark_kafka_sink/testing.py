@@ -171,8 +171,8 @@ class ComparedRow(NamedTuple):
     @property
     def name(self) -> str:
         """The key for messages, or the value if there is no key, with the topic if it is known."""
-        shown = _text(self.value if self.key is None else self.key)
-        return shown if self.topic is None else f"{shown} in {self.topic}"
+        text = _text(self.value if self.key is None else self.key)
+        return text if self.topic is None else f"{text} in {self.topic}"
 
 
 def _row(names: Sequence[str], row: Any) -> ComparedRow:
@@ -263,8 +263,8 @@ def _rest(row: ComparedRow) -> str:
 
 
 def _headers(row: ComparedRow) -> str:
-    named = ", ".join(f"{name}={_text(value)}" for name, value in row.headers)
-    return f" with headers {named}" if named else ""
+    pairs = ", ".join(f"{name}={_text(value)}" for name, value in row.headers)
+    return f" with headers {pairs}" if pairs else ""
 
 
 def _difference(expected: ComparedRow, actual: ComparedRow) -> str:

@@ -68,14 +68,14 @@ def _token_validator(jwks: str | None) -> TokenValidator:
 
 
 def _client_option_lines(
-    kafka: EmbeddedBroker, ca_file: Path | None, own: tuple[Path, Path] | None
+    kafka: EmbeddedBroker, ca_file: Path | None, certificate_files: tuple[Path, Path] | None
 ) -> Iterator[str]:
     """Yield the options that clients need, as name=value. Passwords are references.
 
     Args:
         kafka: the broker.
         ca_file: file with the authority's certificate, if TLS is enabled.
-        own: files with a client's certificate and key, if the broker requires a client certificate.
+        certificate_files: files with a client's certificate and key, if the broker requires one.
     """
     options = {
         "bootstrap.servers": kafka.bootstrap_servers,
@@ -84,9 +84,9 @@ def _client_option_lines(
     if ca_file is not None:
         location = str(ca_file.absolute())
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": location}
-    if own is not None:
+    if certificate_files is not None:
         names = ("ssl.keystore.certificate.chain", "ssl.keystore.key")
-        files = (f"{FILE}{path.absolute()}" for path in own)
+        files = (f"{FILE}{path.absolute()}" for path in certificate_files)
         options |= {"ssl.keystore.type": "PEM", **dict(zip(names, files, strict=True))}
     if kafka.config.sasl:
         user = next(iter(kafka.config.sasl))
@@ -277,8 +277,8 @@ def _print_client_options(kafka: EmbeddedBroker, ca_file: str | None) -> None:
     if kafka.config.tls:
         path = kafka.ca_file if ca_file is None else Path(ca_file)
         path.write_text(kafka.ca_certificate, encoding="utf-8")
-    own = None
+    certificate_files = None
     if kafka.config.client_auth is ClientAuth.REQUIRED:
-        own = kafka.client_certificate_files(kafka.client_certificate("client"))
-    for line in _client_option_lines(kafka, path, own):
+        certificate_files = kafka.client_certificate_files(kafka.client_certificate("client"))
+    for line in _client_option_lines(kafka, path, certificate_files):
         typer.echo(line)

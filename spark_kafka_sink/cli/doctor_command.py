@@ -63,11 +63,11 @@ def doctor(arguments: DoctorArguments) -> None:
         False: ProduceAction.NONE,
     }[arguments.produce]
     with quiet_log("spark_kafka_sink"):
-        findings = Doctor(write=write, produce=produce_step, seconds=arguments.timeout).examine()
-        shown = list(findings) if arguments.as_json else list(_print_each(findings))
-    failed = worst(shown) is Severity.ERROR
+        examination = Doctor(write=write, produce=produce_step, seconds=arguments.timeout).examine()
+        findings = list(examination if arguments.as_json else _print_each(examination))
+    failed = worst(findings) is Severity.ERROR
     if arguments.as_json:
-        output = {"ok": not failed, "findings": [finding.to_json() for finding in shown]}
+        output = {"ok": not failed, "findings": [finding.to_json() for finding in findings]}
         typer.echo(json.dumps(output, indent=2))
     if failed:
         raise typer.Exit(1)

@@ -12,7 +12,7 @@ import typer
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.logs import quiet_log, warn_once
-from spark_kafka_sink.common.masking import shown_name
+from spark_kafka_sink.common.masking import safe_name
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 from spark_kafka_sink.config.config_builder import BOOTSTRAP_OPTION
 from spark_kafka_sink.config.known_options import (
@@ -151,7 +151,7 @@ def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
         name = full_name.removeprefix(PREFIX)
         reason = None if known else _no_effect(name)
         if reason is not None:
-            warn_once(_LOG, "Option %s has no effect: %s", shown_name(name), reason)
+            warn_once(_LOG, "Option %s has no effect: %s", safe_name(name), reason)
         elif name not in SERIALIZERS:
             options[_prefixed_name(name, known)] = value
     return options
@@ -182,7 +182,7 @@ def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
     if known and suggestion is None:
         return name  # As in a write, parsing the options logs a warning about the name.
     raise ConfigError(
-        f"unknown option {shown_name(name)}",
+        f"unknown option {safe_name(name)}",
         hint=f"Did you mean {suggestion}?" if suggestion else "It is not a Kafka producer option.",
     )
 
@@ -192,9 +192,9 @@ def _parse_option(text: str, known: Mapping[str, str]) -> tuple[str, str]:
     if not equals and (name.lower() in SINK_NAMES or is_kafka_option(name.removeprefix(PREFIX))):
         raise ConfigError(f"--option {name} has no value", hint=f"Use --option {name}=value.")
     if not name or not equals or name.lower() in SINK_NAMES.keys() - known.keys():
-        shown = shown_name(name) if equals else "…"
+        displayed_name = safe_name(name) if equals else "…"
         raise ConfigError(
-            f"--option {shown} is not a Kafka option",
+            f"--option {displayed_name} is not a Kafka option",
             hint="Use --option kafka.name=value, for example kafka.security.protocol=SASL_SSL.",
         )
     return _prefixed_name(name, known), value

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import visible_logger
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 from spark_kafka_sink.common.similar_names import did_you_mean
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def parse_contexts(text: str, key: str) -> tuple[DebugContext, ...]:
     known = {*DebugContext, ALL}
     for name in sorted(names - known):
         raise ConfigError(
-            f"option {key} contains {shown(name)}; allowed: {', '.join(DebugContext)}, {ALL}",
+            f"option {key} contains {safe_repr(name)}; allowed: {', '.join(DebugContext)}, {ALL}",
             hint=did_you_mean(name, known),
         )
     return tuple(context for context in DebugContext if context in names or ALL in names)
@@ -130,7 +130,7 @@ def _emitter(context: DebugContext, ids: dict[str, Any]) -> Emit:
     logger = visible_logger(f"{_ROOT}.{context}", logging.DEBUG)
 
     def emit(event: str, **fields: object) -> None:
-        shown = " ".join(f"{name}={value}" for name, value in {**ids, **fields}.items())
-        logger.debug("%s %s", event, shown)
+        pairs = " ".join(f"{name}={value}" for name, value in {**ids, **fields}.items())
+        logger.debug("%s %s", event, pairs)
 
     return emit

@@ -54,8 +54,8 @@ class KafkaProdError(Exception):
         self.__dict__.update(fields)
 
     def __str__(self) -> str:
-        where = ((text, getattr(self, name)) for name, text in FIELDS.items())
-        known = ", ".join(f"{text}={value}" for text, value in where if value is not None)
+        context = ((text, getattr(self, name)) for name, text in FIELDS.items())
+        known = ", ".join(f"{text}={value}" for text, value in context if value is not None)
         text = f"{self.message} [{known}]" if known else self.message
         text = f"{text}. {self.hint}" if self.hint else text
         summary = describe_statuses(self.statuses)

@@ -19,10 +19,10 @@ _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 @contextmanager
 def quiet_log(name: str) -> Iterator[None]:
     """Drop what this thread logs with a logger and its children; other threads are unaffected."""
-    own = get_ident()
+    thread_id = get_ident()
 
     def is_of_other_thread(record: logging.LogRecord) -> bool:
-        return record.thread != own
+        return record.thread != thread_id
 
     # Python does not pass the records of child loggers to the filters of their parents.
     loggers = [

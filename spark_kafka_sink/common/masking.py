@@ -1,9 +1,9 @@
 """Detection of secrets in texts, option names and URIs, and the texts that are shown instead.
 
 Any option might contain a key, a login or a password by mistake, and errors are written to logs and
-to Spark's event log. Therefore, every value, name or path from the user must pass through `shown`,
-`shown_name`, `shown_variable` or `shown_file` before it becomes part of a message. If a text looks
-like a secret, these functions return a description of the text.
+to Spark's event log. Therefore, every value, name or path from the user must pass through
+`safe_repr`, `safe_name`, `safe_variable` or `safe_file` before it becomes part of a message. If a
+text looks like a secret, these functions return a description of the text.
 
 The parts of a URI are found without `urllib`, because credentials must also be found in a URI that
 is invalid, such as one with a single slash or an unescaped slash in the password.
@@ -79,38 +79,38 @@ def secret_kind(text: str) -> SecretKind | None:
     return next((kind for kind, pattern in _SECRET_TEXTS if pattern.search(text)), None)
 
 
-def described(text: str) -> str:
+def describe_text(text: str) -> str:
     """Describe a text only by its length and kind, such as "a text of 1,704 characters"."""
     kind = secret_kind(text)
     length = f"a text of {plural(len(text), 'character')}"
     return length if kind is None else f"{length} that looks like {kind.value}"
 
 
-def shown(text: str) -> str:
+def safe_repr(text: str) -> str:
     """Return a value in quotes. If it is long or looks like a secret, describe it instead."""
     if len(text) <= MAX_VALUE_CHARS and secret_kind(text) is None:
         return repr(text)
-    return described(text)
+    return describe_text(text)
 
 
-def shown_name(name: str) -> str:
+def safe_name(name: str) -> str:
     """Return an unknown option's name. If it does not look like a name, describe it instead."""
     if len(name) <= MAX_VALUE_CHARS and _NAME.fullmatch(name) and secret_kind(name) is None:
         return name
-    return f"({described(name)})"
+    return f"({describe_text(name)})"
 
 
-def shown_variable(name: str) -> str:
+def safe_variable(name: str) -> str:
     """Return the name of an environment variable. If it might be a value, describe it instead."""
     if len(name) <= MAX_VALUE_CHARS and _VARIABLE.fullmatch(name):
         return f"the environment variable {name}"
     return (
-        f"an environment variable whose name is {described(name)}, "
+        f"an environment variable whose name is {describe_text(name)}, "
         "with characters other than A-Z, 0-9, _"
     )
 
 
-def shown_file(path: str, kind: str = "file") -> str:
+def safe_file(path: str, kind: str = "file") -> str:
     """Return a file's or folder's name. If it might be a file's content or a password, describe it.
 
     A path contains a separator, or has an extension that is typical of certificate and password
@@ -119,7 +119,7 @@ def shown_file(path: str, kind: str = "file") -> str:
     is_path = "/" in path or "\\" in path or _FILE_NAME.fullmatch(path) is not None
     if is_path and len(path) <= _MAX_PATH_CHARS and "\n" not in path and secret_kind(path) is None:
         return f"the {kind} {quoted(path)}"
-    return f"a {kind} whose name is {described(path)}, which does not look like a path"
+    return f"a {kind} whose name is {describe_text(path)}, which does not look like a path"
 
 
 def is_redacted(name: str, value: str) -> bool:

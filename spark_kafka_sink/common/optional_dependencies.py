@@ -107,17 +107,17 @@ def install_command(extra: str) -> str:
     from pathlib import Path
     from urllib.parse import unquote, urlsplit
 
-    named = f"pip install '{_PACKAGE}[{extra}]'"
+    install_extra = f"pip install '{_PACKAGE}[{extra}]'"
     try:
         origin = json.loads(distribution(_PACKAGE).read_text("direct_url.json") or "{}")
     except (PackageNotFoundError, OSError, ValueError):
-        return f"{named} (docs/install.md)"
+        return f"{install_extra} (docs/install.md)"
     url = urlsplit(origin.get("url", ""))
     if url.scheme != "file":
-        return named
+        return install_extra
     path = Path(unquote(url.path))
     option = "-e " if origin.get("dir_info", {}).get("editable") else ""
     if not path.exists() and path.suffix != ".whl":
-        return f"{named} (docs/install.md)"
+        return f"{install_extra} (docs/install.md)"
     source = path if path.exists() else path.name
     return f"pip install {option}{shlex.quote(f'{source}[{extra}]')}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown_file, shown_variable
+from spark_kafka_sink.common.masking import safe_file, safe_variable
 
 ENVIRONMENT = "env:"
 """Prefix of the name of the environment variable that contains the value."""
@@ -79,7 +79,7 @@ class Secret:
         value = os.environ.get(name)
         if value is None:
             raise ConfigError(
-                f"option {self.option} refers to {shown_variable(name)}, which is not set on "
+                f"option {self.option} refers to {safe_variable(name)}, which is not set on "
                 f"{socket.gethostname()}",
                 hint="On a cluster, spark.executorEnv sets it for the executors. For the driver "
                 "(and in local mode, for everything), it must be set before Spark's JVM starts. Or "
@@ -99,7 +99,7 @@ class Secret:
             reason = "invalid path"
         # The cause is omitted, because a UnicodeDecodeError contains the file's bytes.
         raise ConfigError(
-            f"option {self.option} names {shown_file(path)}, which cannot be read on "
+            f"option {self.option} names {safe_file(path)}, which cannot be read on "
             f"{socket.gethostname()}: {reason}",
             hint="The file must be on the driver and on every executor.",
         )

@@ -44,14 +44,14 @@ def plural(count: float, singular: str, many: str = "") -> str:
 
 def listed(texts: Sequence[str], limit: int, separator: str = ", ") -> str:
     """Return the first texts and the number of the others, such as "a, b and 3 more"."""
-    others = len(texts) - limit
-    return separator.join(texts[:limit]) + (f" and {others} more" if others > 0 else "")
+    omitted = len(texts) - limit
+    return separator.join(texts[:limit]) + (f" and {omitted} more" if omitted > 0 else "")
 
 
 def quoted(text: str) -> str:
     """Return the start of an external text on one line, without control characters."""
-    shown = text[:_MAX_EXTERNAL_CHARS] + "…" if len(text) > _MAX_EXTERNAL_CHARS else text
-    return "".join(char if char.isprintable() else "�" for char in shown)
+    shortened = text[:_MAX_EXTERNAL_CHARS] + "…" if len(text) > _MAX_EXTERNAL_CHARS else text
+    return "".join(char if char.isprintable() else "�" for char in shortened)
 
 
 def shortened_type(name: str) -> str:

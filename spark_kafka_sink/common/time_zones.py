@@ -64,13 +64,13 @@ _SHORT_IDS = {
 """Source: ``java.time.ZoneId.SHORT_IDS``, which Spark uses."""
 
 _DAY = 86_400
-_FIRST = -5_364_662_400
+_MIN_TIME_S = -5_364_662_400
 """1800-01-01, in seconds since 1970. No zone changed its offset before this time."""
 _CYCLE = 146_097 * _DAY
 """Length of 400 years in seconds. After 2100, the offset changes of each zone repeat with this
 period.
 """
-_LAST = 4_102_444_800 + _CYCLE
+_MAX_TIME_S = 4_102_444_800 + _CYCLE
 """2500-01-01, in seconds since 1970."""
 _SPAN = 400 * _DAY
 """Length in seconds of the time spans for which offset changes are computed and cached."""
@@ -87,7 +87,7 @@ _REGION = re.compile(
 """Names that a JVM knows, with or without a database on this host. Some systems have the old ones,
 such as US/Eastern, in a package of their own.
 """
-_CUSTOM = re.compile(r"GMT[+-](?:[01]?\d|2[0-3])(?::?[0-5]\d)?", re.ASCII)
+_CUSTOM_ZONE = re.compile(r"GMT[+-](?:[01]?\d|2[0-3])(?::?[0-5]\d)?", re.ASCII)
 
 
 def _fixed_offset(zone: str) -> int | None:
@@ -145,9 +145,9 @@ def utc_offsets(micros: Numbers, zone: str, *, is_local: bool = False) -> Number
         return np.array([fixed], np.int64)
     if not len(micros):
         return np.zeros(1, np.int64)
-    seconds = np.maximum(micros // 1_000_000, _FIRST)
-    if int(seconds.max()) >= _LAST:
-        seconds -= np.maximum((seconds - _LAST) // _CYCLE + 1, 0) * _CYCLE
+    seconds = np.maximum(micros // 1_000_000, _MIN_TIME_S)
+    if int(seconds.max()) >= _MAX_TIME_S:
+        seconds -= np.maximum((seconds - _MAX_TIME_S) // _CYCLE + 1, 0) * _CYCLE
     first, last = int(seconds.min()), int(seconds.max())
     margin = _DAY if is_local else 0
     spans: Iterable[int] = range((first - margin) // _SPAN, (last + margin) // _SPAN + 1)
@@ -217,7 +217,7 @@ def system_zone() -> str:
     """
     name = (os.environ.get("TZ") or _host_zone()).removeprefix(":").removeprefix("posix/")
     is_known = name in _UTC_NAMES or name in _SHORT_IDS
-    if is_known or _CUSTOM.fullmatch(name) or _REGION.fullmatch(name):
+    if is_known or _CUSTOM_ZONE.fullmatch(name) or _REGION.fullmatch(name):
         return name
     try:
         if not name.startswith("right/"):

@@ -6,7 +6,7 @@ import ipaddress
 import re
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 
 _ENTRY = re.compile(
     r"""(?:(?P<protocol>[A-Za-z][A-Za-z0-9_.-]*)://)?
@@ -82,4 +82,4 @@ def _entry_problem(entry: str) -> str:
 def _redact_entry(entry: str) -> str:
     """Return the entry without anything that could be a password."""
     head, at, tail = entry.rpartition("@")
-    return shown(f"…@{tail}" if at and head else entry)
+    return safe_repr(f"…@{tail}" if at and head else entry)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 from spark_kafka_sink.config.option_definition import (
     Option,
     boolean_field,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _FIELDS_INCLUDE = "value.fields-include"
 _NULL_FIELDS = "json.ignoreNullFields"
-_NAMES = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)?", re.ASCII)
+_DOTTED_NAMES = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)?", re.ASCII)
 
 
 class Format(StrEnum):
@@ -253,10 +253,10 @@ def _part_format(
     names = tuple(
         name.strip() for name in re.split("[,;]", values[f"{part}.fields"] or "") if name.strip()
     )
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
         raise ConfigError(
-            f"option {part}.fields contains {shown(twice)} twice", hint="Remove one of them."
+            f"option {part}.fields contains {safe_repr(repeated)} twice", hint="Remove one of them."
         )
     return PartFormat(
         part=part,
@@ -292,7 +292,7 @@ def _check_schema_options(part: PartFormat, user_options: Mapping[str, str]) -> 
             raise ConfigError(f"option {option} is empty", hint="Set it to a value, or remove it.")
     if part.schema is not None and part.schema_file is not None:
         raise conflict_error(f"{part.part}.schema", f"{part.part}.schema.file")
-    if not _NAMES.fullmatch(part.namespace):
+    if not _DOTTED_NAMES.fullmatch(part.namespace):
         raise not_allowed_error(
             f"{part.part}.schema.namespace", part.namespace, "names separated by dots"
         )
@@ -304,5 +304,5 @@ def _check_schema_options(part: PartFormat, user_options: Mapping[str, str]) -> 
 def _check_name(part: PartFormat) -> None:
     """Raise if the name of a derived schema is not valid."""
     name = part.schema_name
-    if name is not None and not _NAMES.fullmatch(name):
+    if name is not None and not _DOTTED_NAMES.fullmatch(name):
         raise not_allowed_error(f"{part.part}.schema.name", name, "names separated by dots")

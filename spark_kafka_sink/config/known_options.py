@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
-from spark_kafka_sink.common.masking import shown_name
+from spark_kafka_sink.common.masking import safe_name
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
 from spark_kafka_sink.config.option_definition import PREFIX, names_in
@@ -263,9 +263,7 @@ def _add_kafka_option(user_options: UserOptions, name: str, value: str) -> None:
     else:
         _reject_unsafe(name)
         if name not in IGNORED_KEYS | security_names.IGNORED_SECURITY_KEYS:
-            raise ConfigError(
-                f"unknown option {PREFIX}{shown_name(name)}", hint=_unknown_hint(name)
-            )
+            raise ConfigError(f"unknown option {PREFIX}{safe_name(name)}", hint=_unknown_hint(name))
         warn_once(_LOG, "Option %s%s is not supported and has no effect", PREFIX, name)
 
 
@@ -302,7 +300,7 @@ def _reject_unsafe(name: str) -> None:
         )
     if name.startswith(UNSAFE_PREFIXES) or name in UNSAFE_KEYS | UNSAFE_REGISTRY_KEYS:
         raise ConfigError(
-            f"option {PREFIX}{shown_name(name)} is not supported by this version",
+            f"option {PREFIX}{safe_name(name)} is not supported by this version",
             hint=_replacement_hint(name)
             or "It cannot be ignored safely. Remove it to write without it.",
         )
@@ -325,19 +323,19 @@ def _check_unprefixed_name(name: str) -> None:
         instead = "; the option for writing is topic" if name in _SOURCE_TOPICS else ""
         warn_once(_LOG, "Option %s applies to reading and has no effect%s", name, instead)
         return
-    unknown = f"unknown option {shown_name(name)}"
+    unknown = f"unknown option {safe_name(name)}"
     if (
         name in PRODUCER_NAMES
         or name in ALIASES
         or name.startswith(security_names.SECURITY_PREFIXES)
     ):
-        raise ConfigError(unknown, hint=f"Did you mean {PREFIX}{shown_name(name)}?")
+        raise ConfigError(unknown, hint=f"Did you mean {PREFIX}{safe_name(name)}?")
     match = nearest(name, SINK_NAMES, MIN_TYPO_RATIO)
     if match is not None:
         raise ConfigError(unknown, hint=f"Did you mean {SINK_NAMES[match]}?")
     if name.startswith(_KAFKA):
         raise ConfigError(unknown, hint=_prefix_hint(name))
-    warn_once(_LOG, "Option %s is unknown and has no effect", shown_name(name))
+    warn_once(_LOG, "Option %s is unknown and has no effect", safe_name(name))
 
 
 def _prefix_hint(name: str) -> str:

@@ -154,8 +154,8 @@ text_field = _field_factory(OptionType.STRING)
 
 def declared_options(table: type) -> dict[str, Option]:
     """Return the options that a class declares, by the name of the field or attribute."""
-    own = {field.name: field.metadata.get(_OPTION) for field in _dataclass_fields(table)}
-    declared = {name: own.get(name) or vars(table).get(name) for name in _declared_names(table)}
+    options = {field.name: field.metadata.get(_OPTION) for field in _dataclass_fields(table)}
+    declared = {name: options.get(name) or vars(table).get(name) for name in _declared_names(table)}
     return {name: option for name, option in declared.items() if isinstance(option, Option)}
 
 

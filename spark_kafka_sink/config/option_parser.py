@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import is_redacted, shown
+from spark_kafka_sink.common.masking import is_redacted, safe_repr
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.config.addresses import parse_addresses
@@ -114,7 +114,7 @@ def _parse_boolean(option: Option, text: str, key: str) -> bool:
 
 def wrong_value_error(option: Option, text: str, key: str, hint: str | None = None) -> ConfigError:
     """Return the error for a value that is not allowed."""
-    value = shown(text)
+    value = safe_repr(text)
     if is_redacted("", text) or (hint is None and option.name.startswith(_LOGIN_PREFIXES)):
         value, hint = _NOT_SHOWN, None
     unit = unit_of(key) if option.is_number else None
@@ -124,7 +124,7 @@ def wrong_value_error(option: Option, text: str, key: str, hint: str | None = No
 
 def not_allowed_error(key: str, text: str, allowed: str, hint: str | None = None) -> ConfigError:
     """Return the error for a text that is not allowed and is not secret."""
-    return ConfigError(f"option {key} is {shown(text)}; allowed: {allowed}", hint=hint)
+    return ConfigError(f"option {key} is {safe_repr(text)}; allowed: {allowed}", hint=hint)
 
 
 def conflict_error(first: str, second: str, problem: str = "are both set") -> ConfigError:
@@ -145,5 +145,6 @@ def check_topic(option: str, topic: str) -> None:
     """
     if not is_topic_name(topic):
         raise ConfigError(
-            f"option {option} is {shown(topic)}, which is not a valid topic name", hint=TOPIC_NAMES
+            f"option {option} is {safe_repr(topic)}, which is not a valid topic name",
+            hint=TOPIC_NAMES,
         )

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _PACKAGE = "spark_kafka_sink"
 _FOLDER = "conf"
 _BLANK = " \t\f"
-_END = re.compile(r"\r\n|\n|\r")
-_CONTINUED = re.compile(r"(?<!\\)(\\\\)*\\$")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_CONTINUED_LINE = re.compile(r"(?<!\\)(\\\\)*\\$")
 _PAIR = re.compile(r"(?P<name>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(?P<value>.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
-_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_CONTROL_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def load_profile(profile: ProfileName) -> dict[str, str]:
@@ -70,11 +70,11 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def _logical_lines(text: str) -> Iterator[str]:
     pending = ""
-    for physical_line in _END.split(text):
+    for physical_line in _LINE_END.split(text):
         line = physical_line.lstrip(_BLANK)
         if not pending and (not line or line[0] in "#!"):
             continue
-        if _CONTINUED.search(line):
+        if _CONTINUED_LINE.search(line):
             pending += line[:-1]
             continue
         yield pending + line
@@ -100,4 +100,4 @@ def _unescape(match: re.Match[str]) -> str:
     name = match[1]
     if len(name) > 1:
         return chr(int(name[1:], 16))
-    return _CONTROL.get(name, name)
+    return _CONTROL_CHARACTERS.get(name, name)

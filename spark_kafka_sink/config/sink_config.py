@@ -103,10 +103,10 @@ class SinkConfig(WriteOptions):
 
         The dead letter topic is assumed to have one partition.
         """
-        creation, letters = self.topic_creation, self.dead_letters.dead_letter_topic
+        creation, dead_letter_topic = self.topic_creation, self.dead_letters.dead_letter_topic
         if not self.dry_run or not creation.create:
             return ()
-        topics = () if letters is None else ((letters, 1),)
+        topics = () if dead_letter_topic is None else ((dead_letter_topic, 1),)
         if self.topic is None or creation.partitions is None:
             return topics
         return ((self.topic, creation.partitions), *topics)

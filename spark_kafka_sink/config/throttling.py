@@ -152,16 +152,16 @@ def _breaker_thresholds(values: Mapping[str, Any], prefix: str) -> Thresholds:
 
 def _task_rate(values: Mapping[str, Any], name: str) -> float:
     """Return the lower of the task's limit and its share of the job's limit; 0 for no limit."""
-    own, job, tasks = (
+    task_rate, job_rate, tasks = (
         values[f"rateLimit.{name}"],
         values[f"rateLimit.job.{name}"],
         values["rateLimit.job.tasks"],
     )
-    if job and not tasks:
+    if job_rate and not tasks:
         raise ConfigError(
             f"option rateLimit.job.{name} requires rateLimit.job.tasks",
             hint="Set it to the number of tasks that run at the same time: the cores of the job, "
             "or the partitions of the DataFrame if there are fewer.",
         )
-    rates = [rate for rate in (own, job / tasks if job else 0) if rate]
+    rates = [rate for rate in (task_rate, job_rate / tasks if job_rate else 0) if rate]
     return float(min(rates, default=0.0))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown_name
+from spark_kafka_sink.common.masking import safe_name
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 from spark_kafka_sink.config.option_definition import boolean_field, int_field, names_in, options_of
 from spark_kafka_sink.config.option_parser import is_number, not_allowed_error
@@ -104,7 +104,7 @@ def _check_typo(name: str) -> None:
     suggestion = None if name in TOPIC_SETTINGS else nearest(name, TOPIC_SETTINGS, MIN_TYPO_RATIO)
     if suggestion is not None:
         raise ConfigError(
-            f"unknown option {CONFIG_PREFIX}{shown_name(name)}",
+            f"unknown option {CONFIG_PREFIX}{safe_name(name)}",
             hint=f"Did you mean {CONFIG_PREFIX}{suggestion}?",
         )
 

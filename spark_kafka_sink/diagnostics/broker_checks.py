@@ -34,7 +34,7 @@ _PROPAGATION_S = 1.0
 """Seconds until a missing topic is looked up again, because a new topic takes time to propagate."""
 _UNUSED_ID = "kafkaprod-doctor"
 """Suffix after the prefix in an unused transactional id. No scope has this name."""
-_ALLOWED = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
+_AUTHORIZED_CODES = frozenset({ErrorCode.none, ErrorCode.invalid_producer_id_mapping})
 
 
 def connect(
@@ -227,7 +227,7 @@ def check_transactional_ids(
     except errors.KafkaProdError as error:
         return [Finding.warning(connection_checks.step_of_error(error), error, is_local=True)]
     acl = Acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, prefix, prefixed=True)
-    if code in _ALLOWED:
+    if code in _AUTHORIZED_CODES:
         principal = principal_of(config.producer.security)
         return [Finding.ok(CheckStep.PERMISSIONS, f"{acl} is allowed to {principal}")]
     if code != ErrorCode.transactional_id_authorization_failed:

@@ -128,8 +128,8 @@ def brokers_finding(failures: Mapping[str, Finding], brokers: int) -> Finding:
         brokers: number of brokers.
     """
     if not failures:
-        which = "it" if brokers == 1 else f"each of {brokers}"
-        return Finding.ok(CheckStep.BROKERS, f"{which} can be reached at its advertised address")
+        subject = "it" if brokers == 1 else f"each of {brokers}"
+        return Finding.ok(CheckStep.BROKERS, f"{subject} can be reached at its advertised address")
     details = "; ".join(f"{name}: {finding.text}" for name, finding in failures.items())
     error = errors.BrokerUnavailableError(
         f"{len(failures)} of {plural(brokers, 'broker')} cannot be reached at the advertised "

@@ -19,5 +19,5 @@ class PlannedWrite:
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that are known before rows are read, including the dead letter topic."""
-        named = (self.config.topic, self.config.dead_letters.dead_letter_topic)
-        return tuple(name for name in named if name is not None)
+        names = (self.config.topic, self.config.dead_letters.dead_letter_topic)
+        return tuple(name for name in names if name is not None)

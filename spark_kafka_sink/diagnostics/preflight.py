@@ -172,7 +172,7 @@ class PreflightCheck:
     _valid_until: dict[Hashable, float] = field(default_factory=dict)
     """Time until which a check is not repeated, in seconds of the clock. Guarded by the lock."""
 
-    def check(
+    def check_write(
         self,
         write: PlannedWrite,
         *,

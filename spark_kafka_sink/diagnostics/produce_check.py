@@ -147,10 +147,10 @@ def produce_record(config: ProducerConfig, topic: str, seconds: float) -> Findin
     finally:
         client.close()
     [partition] = report.partitions
-    where = f"{partition.topic}-{partition.partition}"
+    location = f"{partition.topic}-{partition.partition}"
     if partition.first_offset is not None:
-        where += f" at offset {partition.first_offset}"
-    return Finding.ok(CheckStep.PRODUCE, f"one record with the key {KEY.decode()} is in {where}")
+        location += f" at offset {partition.first_offset}"
+    return Finding.ok(CheckStep.PRODUCE, f"one record with the key {KEY.decode()} is in {location}")
 
 
 def _timeout_finding(client: BlockingClient, action: str, code: int | None) -> Finding:

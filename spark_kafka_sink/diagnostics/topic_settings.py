@@ -72,8 +72,8 @@ def check_settings(facts: TopicFacts, config: SinkConfig, has_key: bool | None) 
     ]
     if findings:
         return findings
-    shown = (_MAX_MESSAGE, _MIN_IN_SYNC, _COMPRESSION, CLEANUP)
-    values = [f"{name}={facts.settings[name]}" for name in shown if facts.settings.get(name)]
+    names = (_MAX_MESSAGE, _MIN_IN_SYNC, _COMPRESSION, CLEANUP)
+    values = [f"{name}={facts.settings[name]}" for name in names if facts.settings.get(name)]
     return [Finding.ok(_STEP, f"{facts.name}: {', '.join(values)}")]
 
 

@@ -103,8 +103,8 @@ def _check_partition(reader: TopicReader, partition: PartitionReport) -> Partiti
     )
     count = _count_committed(reader, offsets)
     if count >= partition.persisted:
-        others = count - partition.persisted
-        note = f"{plural(others, 'record')} of other writers between them" if others else ""
+        foreign = count - partition.persisted
+        note = f"{plural(foreign, 'record')} of other writers between them" if foreign else ""
         return _partition_check(partition, count, PartitionVerdict.COMPLETE, note)
     if log.end <= last:
         return _beyond_end(reader, partition, count, log.end)

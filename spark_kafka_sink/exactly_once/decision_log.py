@@ -112,9 +112,9 @@ class DecisionLog:
 
     def has_appended(self, owner: TransactionalProducer) -> bool:
         """Return True if the latest read found records of the owner's open transaction."""
-        own = (owner.producer_id, owner.epoch)
+        owner_id = (owner.producer_id, owner.epoch)
         return any(
-            (pending.producer_id, pending.epoch) == own and pending.records
+            (pending.producer_id, pending.epoch) == owner_id and pending.records
             for pending in self._pending
         )
 

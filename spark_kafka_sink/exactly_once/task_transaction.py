@@ -52,10 +52,10 @@ class PartitionRange:
     def __str__(self) -> str:
         """Return text for messages, such as "events-3: 5,210 records at offsets 17 to 9120"."""
         if self.first_offset is None or self.last_offset is None:
-            where = "offsets unknown"
+            offsets = "offsets unknown"
         else:
-            where = f"offsets {self.first_offset} to {self.last_offset}"
-        return f"{self.topic}-{self.partition}: {plural(self.records, 'record')}, {where}"
+            offsets = f"offsets {self.first_offset} to {self.last_offset}"
+        return f"{self.topic}-{self.partition}: {plural(self.records, 'record')}, {offsets}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

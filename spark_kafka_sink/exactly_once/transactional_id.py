@@ -82,8 +82,8 @@ class WriteDestination:
 
     def __str__(self) -> str:
         """Describe the destination for messages, such as "to topic x" or "named y to topic x"."""
-        where = "to the topics of its rows" if self.topic is None else f"to topic {self.topic}"
-        return where if self.name is None else f"named {self.name} {where}"
+        target = "to the topics of its rows" if self.topic is None else f"to topic {self.topic}"
+        return target if self.name is None else f"named {self.name} {target}"
 
 
 _ANY_TOPIC = WriteDestination()
@@ -190,10 +190,10 @@ def parse_driver_id(text: str) -> Scope | None:
     match = _DRIVER.fullmatch(text)
     if match is None:
         return None
-    prefix, stream, *named = match.groups()
+    prefix, stream, *run_or_batch = match.groups()
     if stream:
         return Scope(kind=ScopeKind.STREAM, prefix=prefix)
-    return _named_scope(prefix, *named)
+    return _named_scope(prefix, *run_or_batch)
 
 
 def parse_task_id(text: str) -> TaskTransactionalId | None:
@@ -201,9 +201,9 @@ def parse_task_id(text: str) -> TaskTransactionalId | None:
     match = _TASK.fullmatch(text)
     if match is None:
         return None
-    prefix, query, batch, *named, nonce, partition, attempt = match.groups()
+    prefix, query, batch, *run_or_batch, nonce, partition, attempt = match.groups()
     if query is None:
-        scope, query_id = _named_scope(prefix, *named), None
+        scope, query_id = _named_scope(prefix, *run_or_batch), None
     else:
         scope, query_id = Scope(kind=ScopeKind.STREAM, prefix=prefix), _unquote_part(query)
     if scope is None or (query is not None and query_id is None):

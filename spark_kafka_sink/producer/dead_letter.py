@@ -98,11 +98,11 @@ class DeadLetterTopic:
         )
         keys, headers = _key_sizes(rows), _header_sizes(rows)
         while True:
-            letters = self._build_letters(rows, errors, omitted, details)
-            too_large = size_bounds(letters.columns) > self.largest
+            dead_letters = self._build_letters(rows, errors, omitted, details)
+            too_large = size_bounds(dead_letters.columns) > self.largest
             reduced = omit_more(omitted, too_large, keys, headers)
             if np.array_equal(reduced, omitted):
-                return letters
+                return dead_letters
             omitted = reduced
 
     def shrink(self, letter: Record) -> Record | None:
@@ -112,12 +112,12 @@ class DeadLetterTopic:
         """
         context = _context_of(letter)
         own_headers = letter.headers[: len(letter.headers) - len(context)]
-        own = sum(len(key) + len(value or b"") for key, value in own_headers)
+        own_headers_size = sum(len(key) + len(value or b"") for key, value in own_headers)
         if not context or (letter.value is None and letter.key is None and not own_headers):
             return None
         if letter.value is not None:
             return replace(letter, value=None, headers=_add_omission(letter.headers, RowPart.VALUE))
-        if letter.key is not None and len(letter.key) >= own:
+        if letter.key is not None and len(letter.key) >= own_headers_size:
             return replace(letter, key=None, headers=_add_omission(letter.headers, RowPart.KEY))
         return replace(letter, headers=_add_omission(context, RowPart.HEADERS))
 
@@ -231,8 +231,8 @@ def _add_problems(
 
 def _add_omission(headers: Headers, part: RowPart) -> Headers:
     """Return a letter's headers, with a message that mentions one more omitted part."""
-    *others, (name, message) = headers
-    return (*others, (name, add_omission((message or b"").decode(), part)))
+    *headers_before, (name, message) = headers
+    return (*headers_before, (name, add_omission((message or b"").decode(), part)))
 
 
 def _present_parts(rows: Rows) -> Parts:
@@ -302,7 +302,7 @@ def with_headers(
     `context` contains pairs of a key and a column of n values.
     """
     count = len(context[0][1])
-    own = np.zeros(count, np.int64) if lists is None else _list_lengths(lists)
+    counts = np.zeros(count, np.int64) if lists is None else _list_lengths(lists)
     width = len(context)
     keys = [pa.array([name.encode()], pa.binary()) for name, _ in context]
     added = pa.StructArray.from_arrays(
@@ -314,7 +314,7 @@ def with_headers(
     )
     entries = added if lists is None else pa.concat_arrays([lists.flatten(), added])
     offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(own + width, out=offsets[1:])
+    np.cumsum(counts + width, out=offsets[1:])
     order = np.empty(int(offsets[-1]), np.int64)
     is_own = np.ones(len(order), np.bool_)
     base = len(entries) - len(added)

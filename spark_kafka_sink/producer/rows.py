@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,8 +134,8 @@ def row_name(number: int, spark_partition: int | None, key: str | bytes | None =
 
 def _shown_key(key: str | bytes) -> str:
     if isinstance(key, str):
-        return shown(key)
+        return safe_repr(key)
     try:
-        return shown(key.decode())
+        return safe_repr(key.decode())
     except UnicodeDecodeError:
         return f"0x{key[:_KEY_BYTES].hex()}" + ("..." if len(key) > _KEY_BYTES else "")

@@ -45,14 +45,14 @@ def make_sender(context: SessionContext) -> Sender:
         listeners=listeners,
         outcome=outcome,
     )
-    letters = context.dead_letter_topic
+    topic = context.dead_letter_topic
     rejections = RejectionHandler(
         client=client,
         partitions=partitions,
         completer=completer,
         outcome=outcome,
         bad_rows=context.bad_rows,
-        dead_letters=None if letters is None else DeadLetterBatches(client, letters),
+        dead_letters=None if topic is None else DeadLetterBatches(client, topic),
         acls=context.acls,
     )
     responses = ResponseHandler(

@@ -279,8 +279,8 @@ class ProducerSession:
         Return None if there are no such rows. Also return None if these rows cannot be sent to a
         dead letter topic; in that case, they wait like other rows.
         """
-        letters = self.context.dead_letter_topic
-        if letters is None or chunk.rows.topics == (letters.name,):
+        dead_letter_topic = self.context.dead_letter_topic
+        if dead_letter_topic is None or chunk.rows.topics == (dead_letter_topic.name,):
             return None
         broken = chunk.route.rows_of(chunk.blocked_targets.breaker_open)
         if broken is None:
@@ -289,6 +289,6 @@ class ProducerSession:
 
     def _append_dead_letters(self, rows: Rows, errors: NDArray[np.int8], arrived_ms: int) -> None:
         """Append dead letters for the rows that were not written."""
-        for letters in self._validator.record_bad_rows(rows, errors):
-            for admitted in self.admission.admit(letters):
+        for dead_letters in self._validator.record_bad_rows(rows, errors):
+            for admitted in self.admission.admit(dead_letters):
                 self._write(admitted, arrived_ms)

@@ -117,8 +117,8 @@ class SessionContext:
 def _report_builder(config: ProducerConfig, settings: SessionSettings) -> ReportBuilder:
     client_id = config.client_id or settings.client_id or DEFAULT_CLIENT_ID
     options = (*config.pipeline(), *settings.arrow_batch_limits, *settings.formats)
-    named = tuple(sorted((*options, ("client.id", client_id))))
-    return ReportBuilder(named, dry_run=settings.dry_run)
+    reported_settings = tuple(sorted((*options, ("client.id", client_id))))
+    return ReportBuilder(reported_settings, dry_run=settings.dry_run)
 
 
 def _transaction_manager(

@@ -102,7 +102,7 @@ class DeliveryReport(DeliveryCounters):
         return self if other == 0 else NotImplemented
 
     def __repr__(self) -> str:
-        shown = {
+        values = {
             "status": self.status.value,
             "rows": self.rows,
             **({"would_be_written": self.would_be_written} if self.dry_run else {}),
@@ -113,7 +113,7 @@ class DeliveryReport(DeliveryCounters):
             "bytes_sent": self.bytes_sent,
             "duration_ms": self.duration_ms,
         }
-        text = ", ".join(f"{name}={value}" for name, value in shown.items())
+        text = ", ".join(f"{name}={value}" for name, value in values.items())
         return f"<DeliveryReport {text}>"
 
     def __str__(self) -> str:

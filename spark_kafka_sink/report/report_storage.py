@@ -257,11 +257,11 @@ def _attempt(
     try:
         return run_with_timeout(timeout_s, ReportLocation.of(path).storage(folder), call)
     except (OSError, ValueError, _arrow_error()) as error:
-        shown = redact_uri(path)
+        displayed_path = redact_uri(path)
         # Arrow's messages contain the URI, or URLs made of its parts, including credentials.
-        reason = redact_uris(str(error).replace(path, shown))
+        reason = redact_uris(str(error).replace(path, displayed_path))
         cause = error if reason == str(error) else None
-        raise ReportError(f"{problem} {shown}: {reason}", hint=_HINT) from cause
+        raise ReportError(f"{problem} {displayed_path}: {reason}", hint=_HINT) from cause
 
 
 def _arrow_error() -> type[Exception]:
@@ -279,10 +279,10 @@ def _read_bytes(location: ReportLocation) -> bytes:
         return bytes(stream.read())
 
 
-def _read_all(location: ReportLocation, shown: str) -> dict[str, str]:
+def _read_all(location: ReportLocation, displayed_path: str) -> dict[str, str]:
     if location.local is not None:
         if not location.local.is_dir():
-            return {shown: _decode_text(_read_bytes(location))}
+            return {displayed_path: _decode_text(_read_bytes(location))}
         return {
             str(file): _decode_text(file.read_bytes())
             for file in sorted(location.local.glob("*.json"))
@@ -291,7 +291,7 @@ def _read_all(location: ReportLocation, shown: str) -> dict[str, str]:
 
     filesystem, target = location.connect()
     if filesystem.get_file_info(target).type is not FileType.Directory:
-        return {shown: _decode_text(_read_bytes(location))}
+        return {displayed_path: _decode_text(_read_bytes(location))}
     infos = filesystem.get_file_info(FileSelector(target))
     texts = {}
     for name in sorted(file_info.path for file_info in infos if file_info.path.endswith(".json")):

@@ -44,8 +44,8 @@ def micro_batch_writer(options: Mapping[str, Any]) -> Callable[[DataFrame, int],
     Raises:
         ConfigError: `batchId` is set, or the options are not a dict of names and values.
     """
-    named = options_as_text("micro_batch_writer(options)", options)
-    options_by_name = {name.lower(): value for name, value in named.items()}
+    texts = options_as_text("micro_batch_writer(options)", options)
+    options_by_name = {name.lower(): value for name, value in texts.items()}
     if _BATCH_ID in options_by_name:
         raise ConfigError(
             "option batchId is not allowed: Spark provides the id of each micro-batch",
@@ -65,12 +65,12 @@ def _with_own_reports(options_by_name: dict[str, str], frame: DataFrame) -> dict
     query = _query_of(frame)
     if path is None or folder is None or not query:
         return options_by_name
-    own = report_paths.own_report_path(
+    own_path = report_paths.own_report_path(
         path, report_paths.StreamIdentity("", query), folder.application
     )
-    if own != path:
-        report_paths.warn_of_own_path(path, own, folder.application)
-    return {**options_by_name, _REPORT: own}
+    if own_path != path:
+        report_paths.warn_of_own_path(path, own_path, folder.application)
+    return {**options_by_name, _REPORT: own_path}
 
 
 def _query_of(frame: DataFrame) -> str:

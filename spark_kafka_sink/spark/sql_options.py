@@ -81,10 +81,11 @@ def _stored_secrets(user_options: UserOptions) -> Iterator[tuple[str, str, Secre
 
 
 def _reject_secrets(user_options: UserOptions) -> None:
-    for name, shown, value in _stored_secrets(user_options):
+    for name, spelling, value in _stored_secrets(user_options):
         if _may_contain_secret(name, value):
             raise ConfigError(
-                f"option {shown} is a secret, but Spark shows the options of a table to all users",
+                f"option {spelling} is a secret, but Spark shows the options of a table to all "
+                "users",
                 hint="Set it on the write: INSERT INTO t WITH (...); or use env:NAME or file:PATH, "
                 "if every executor can read the value.",
             )
@@ -146,8 +147,8 @@ def displayed_secrets(options: Mapping[str, str]) -> list[str]:
         ConfigError: see `SinkConfig.parse`, for names and security options.
     """
     return [
-        shown
-        for name, shown, value in _stored_secrets(split_options(options))
+        spelling
+        for name, spelling, value in _stored_secrets(split_options(options))
         if not name.endswith(".id") and not is_redacted(name, value.reveal())
     ]
 

@@ -166,10 +166,12 @@ def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
     """
     from spark_kafka_sink.kafka.security import security_checks  # Not needed in tasks or commits.
 
-    check = (
-        security_checks.stream_security_check.check if of_stream else security_checks.check_security
+    check_write = (
+        security_checks.stream_security_check.check_files
+        if of_stream
+        else security_checks.check_security
     )
-    check(with_shipped_files(config).security)
+    check_write(with_shipped_files(config).security)
 
 
 def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool = False) -> None:
@@ -191,7 +193,7 @@ def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool = 
     located = replace(config, producer=with_shipped_files(config.producer))
     write = PlannedWrite(config=located, has_key=roles.has_key)
     start = latest_query_start() if of_stream else None
-    preflight_check.check(
+    preflight_check.check_write(
         write, of_stream=of_stream, start=start, only_errors=only_errors_are_logged()
     )
 

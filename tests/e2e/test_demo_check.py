@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.cli.demo.checks import check, check_report
+from spark_kafka_sink.cli.demo.checks import check_received, check_report
 from spark_kafka_sink.cli.demo.flights import Flights, Row
 from spark_kafka_sink.cli.demo.librdkafka import Received
 from spark_kafka_sink.report.partition_report import PartitionReport
@@ -70,7 +70,7 @@ def verdict(stored: list[Record]) -> list[bool]:
     for record in stored:
         received.add(record)  # type: ignore[arg-type]
         sizes[record.partition()] += 1
-    return [finding.has_passed for finding in check(SOURCE, received, sizes)]
+    return [finding.has_passed for finding in check_received(SOURCE, received, sizes)]
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -24,7 +24,7 @@ class CheckResult:
     text: str
 
 
-def check(
+def check_received(
     source: Mapping[str | None, list[Row]], received: Received, sizes: Mapping[int, int]
 ) -> list[CheckResult]:
     """Compare the number, content, order and partitions of the records with their source."""
@@ -32,7 +32,7 @@ def check(
         _check_count(source, received, sizes),
         _check_content(source, received),
         _check_order(source, received),
-        _partitions_of_keys(received),
+        _check_partitions(received),
     ]
 
 
@@ -82,8 +82,10 @@ def _check_order(source: Mapping[str | None, list[Row]], received: Received) -> 
     return CheckResult(True, f"{plural(len(keys), 'tail number')}, each with its flights in order")
 
 
-def _partitions_of_keys(received: Received) -> CheckResult:
-    divided = [key for key, where in received.partitions.items() if key and len(where) > 1]
+def _check_partitions(received: Received) -> CheckResult:
+    divided = [
+        key for key, partitions in received.partitions.items() if key and len(partitions) > 1
+    ]
     if divided:
         return CheckResult(False, f"{plural(len(divided), 'key')} in more than one partition")
     return CheckResult(True, "each tail number is in one partition")

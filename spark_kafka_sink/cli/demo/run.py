@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
-from spark_kafka_sink.cli.demo.checks import CheckResult, check, check_report
+from spark_kafka_sink.cli.demo.checks import CheckResult, check_received, check_report
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.common.text import plural
@@ -157,7 +157,10 @@ class _Demo:
             sizes = topic.sizes()
         report = DeliveryReport.from_json(read_report(str(self._report)))
         with self._timed_step("checked") as done:
-            findings = [*check(flights.by_key(), received, sizes), check_report(report, sizes)]
+            findings = [
+                *check_received(flights.by_key(), received, sizes),
+                check_report(report, sizes),
+            ]
             done(f"{len(findings)} findings, below")
         print_report(report, self._console)
         return self._print_verdict(findings, time.monotonic() - started)
@@ -255,12 +258,12 @@ class _Demo:
 def _next_commands() -> str:
     """Return commands for a new user to try next, with the path of this environment."""
     command = Path(sys.executable).with_name("kafkaprod")
-    shown = os.path.relpath(command) if command.is_relative_to(Path.cwd()) else str(command)
+    program = os.path.relpath(command) if command.is_relative_to(Path.cwd()) else str(command)
     return f"""
 What to try next:
-  {shown} broker --topic events:4    a broker on localhost:9092 for the README's examples
-  {shown} demo --bootstrap-servers HOST:PORT    the same on your Kafka, in a new topic
-  {shown} doctor --bootstrap-servers HOST:PORT --topic NAME    check addresses, login, permissions
+  {program} broker --topic events:4    a broker on localhost:9092 for the README's examples
+  {program} demo --bootstrap-servers HOST:PORT    the same on your Kafka, in a new topic
+  {program} doctor --bootstrap-servers HOST:PORT --topic NAME    check addresses, login, permissions
   README.md    batch, stream and exactly-once examples, and the list of all pages"""
 
 

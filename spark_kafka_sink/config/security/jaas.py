@@ -38,7 +38,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|[\s\S])")
-_CONTROL = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_CONTROL_CHARACTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 _OPTION = "kafka.sasl.jaas.config"
 _SYNTAX = 'LoginModule required name="value" name="value";'
@@ -76,7 +76,7 @@ def _unescape(match: re.Match[str]) -> str:
     letter = match[1]
     if letter[0] in "01234567":
         return chr(int(letter, 8))
-    return _CONTROL.get(letter, letter)
+    return _CONTROL_CHARACTERS.get(letter, letter)
 
 
 class LoginModule(Enum):

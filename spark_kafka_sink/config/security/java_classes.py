@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _checked_class(values: SecurityValues, option: str, known: Iterable[str]) ->
     login_class = known_class(name, known)
     if login_class is None:
         raise ConfigError(
-            f"option {values.name(option)} is {shown(name)}, an unsupported Java class",
+            f"option {values.name(option)} is {safe_repr(name)}, an unsupported Java class",
             hint=did_you_mean_class(name, known) or f"Supported: {', '.join(known)}.",
         )
     return login_class

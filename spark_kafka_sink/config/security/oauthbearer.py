@@ -106,17 +106,21 @@ def _issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | Non
     Raises:
         ConfigError: see `tls_config`. Also raised if the authorities are set more than once.
     """
-    shown = {
+    spellings = {
         name.removeprefix(_STRIMZI): options.name(name)
         for name in options.options
         if name.removeprefix(_STRIMZI).startswith("ssl.")
     }
     strimzi = _STRIMZI if options.with_prefix(f"{_STRIMZI}ssl.") else ""
-    _check_ssl_names(shown, options, strimzi)
-    own = options.with_prefix("") | options.with_prefix(_STRIMZI)
+    _check_ssl_names(spellings, options, strimzi)
+    tls_values = options.with_prefix("") | options.with_prefix(_STRIMZI)
     module = SecurityValues(
-        {name: parse_setting(name, own[name], shown[name]) for name in shown if name in _SSL_NAMES},
-        {name: options.name(f"{strimzi}{name}") for name in _SSL_NAMES} | shown,
+        {
+            name: parse_setting(name, tls_values[name], spellings[name])
+            for name in spellings
+            if name in _SSL_NAMES
+        },
+        {name: options.name(f"{strimzi}{name}") for name in _SSL_NAMES} | spellings,
     )
     sources = [
         any(map(module.is_set, _AUTHORITIES)),
@@ -133,17 +137,17 @@ def _issuer_tls(values: SecurityValues, options: JaasOptions) -> TlsConfig | Non
     if certificates is None:
         return tls_config(module) if module.values else None
     # With https.ca.*, the type of a truststore that is not set has no meaning.
-    others = {name: value for name, value in module.values.items() if name != _TRUSTSTORE_TYPE}
+    settings = {name: value for name, value in module.values.items() if name != _TRUSTSTORE_TYPE}
     truststore = TrustStore(type=StoreType.PEM, certificates=certificates)
-    return replace(tls_config(replace(module, values=others)), truststore=truststore)
+    return replace(tls_config(replace(module, values=settings)), truststore=truststore)
 
 
-def _check_ssl_names(shown: Mapping[str, str], options: JaasOptions, prefix: str) -> None:
+def _check_ssl_names(spellings: Mapping[str, str], options: JaasOptions, prefix: str) -> None:
     """Treat ssl.* options of a login module like the client's: Java reads the same names.
 
     An unknown option has no effect, as in Java; a likely typo is logged.
     """
-    for name, option in shown.items():
+    for name, option in spellings.items():
         if name in REJECTED_SECURITY_KEYS:
             raise ConfigError(f"{option} is not supported", hint=f"{REJECTED_SECURITY_KEYS[name]}.")
         if name in IGNORED_SECURITY_KEYS:

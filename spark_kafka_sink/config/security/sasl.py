@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.common.similar_names import nearest
 from spark_kafka_sink.config.option_definition import names_in
@@ -126,13 +126,14 @@ def _service_name(values: SecurityValues, options: JaasOptions) -> str:
 
 def _only_value(values: SecurityValues, option: str, options: JaasOptions, name: str) -> str | None:
     """Return a value from an option or the login module, where a keytab may be a file: URL."""
-    own, jaas = values.text(option), (options.text(name) or "").removeprefix("file:")
-    if own is not None and jaas not in ("", own):
+    option_value, jaas_value = values.text(option), (options.text(name) or "").removeprefix("file:")
+    if option_value is not None and jaas_value not in ("", option_value):
         raise ConfigError(
-            f"option {values.name(option)} is {shown(own)}, but {options.name(name)} is different",
+            f"option {values.name(option)} is {safe_repr(option_value)}, but {options.name(name)} "
+            "is different",
             hint="Remove one of them.",
         )
-    return own or jaas or None
+    return option_value or jaas_value or None
 
 
 def _msk_iam_login(options: JaasOptions) -> MskIamLogin:
@@ -283,13 +284,13 @@ def _required_secret(
 ) -> Secret:
     """Return the user name or the password, from the option or from the login module."""
     option = f"sasl.{name}"
-    own, jaas = values.secret(option), options.secret(name)
-    if own is not None and jaas is not None and own.source != jaas.source:
+    secret, jaas_secret = values.secret(option), options.secret(name)
+    if secret is not None and jaas_secret is not None and secret.source != jaas_secret.source:
         raise ConfigError(
-            f"option {values.name(option)} and {jaas.option} have different values",
+            f"option {values.name(option)} and {jaas_secret.option} have different values",
             hint="Remove one of them.",
         )
-    source_options = own if own is not None and own.source else jaas
+    source_options = secret if secret is not None and secret.source else jaas_secret
     if source_options is None:
         module = _MODULES[mechanism][0]
         typo = ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import SecretKind, described, secret_kind
+from spark_kafka_sink.common.masking import SecretKind, describe_text, secret_kind
 from spark_kafka_sink.config.aliases import Alias
 from spark_kafka_sink.config.option_definition import names_in
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
@@ -146,7 +146,9 @@ def reject_misplaced(option: str, key: str, text: str) -> None:
     if kind is None or kind not in _PLACEMENT_HINTS:
         return
     if option not in (frozenset({_JAAS_OPTION}) if kind is SecretKind.LOGIN else _PEM_OPTIONS):
-        raise ConfigError(f"option {key} contains {described(text)}", hint=_PLACEMENT_HINTS[kind])
+        raise ConfigError(
+            f"option {key} contains {describe_text(text)}", hint=_PLACEMENT_HINTS[kind]
+        )
 
 
 def reject_secret_name(key: str) -> None:
@@ -157,6 +159,6 @@ def reject_secret_name(key: str) -> None:
     """
     if secret_kind(key) in _PLACEMENT_HINTS:
         raise ConfigError(
-            f"an option name contains {described(key)}",
+            f"an option name contains {describe_text(key)}",
             hint="Name and value might be swapped: the name comes first.",
         )

@@ -35,7 +35,7 @@ class SecurityValues:
 
     values: Mapping[str, Setting]
     """The values; passwords are `Secret` objects."""
-    shown: Mapping[str, str] = field(default_factory=dict)
+    spellings: Mapping[str, str] = field(default_factory=dict)
     """Names as the user wrote them, if they differ from the table; used in errors."""
     prefix: str = PREFIX
     """Prefix of the names in `values`; used in errors."""
@@ -47,15 +47,16 @@ class SecurityValues:
         Raises:
             ConfigError: a value is not allowed.
         """
-        shown = {name: options.spelling(name) for name in options}
+        spellings = {name: options.spelling(name) for name in options}
         chosen = options if names is None else names
         return cls(
-            {name: parse_setting(name, options[name], shown[name]) for name in chosen}, shown
+            {name: parse_setting(name, options[name], spellings[name]) for name in chosen},
+            spellings,
         )
 
     def name(self, option: str) -> str:
         """Return an option's name as the user wrote it."""
-        return self.shown.get(option, f"{self.prefix}{option}")
+        return self.spellings.get(option, f"{self.prefix}{option}")
 
     def is_set(self, option: str) -> bool:
         """Return True if the user set the option."""
@@ -104,8 +105,10 @@ class SecurityValues:
         return self.values.get(option, _OPTIONS[option].default) is True
 
 
-def parse_setting(name: str, text: str, shown: str) -> Setting:
-    """Parse the value of one option; `name` is that of the table, `shown` that of the user.
+def parse_setting(name: str, text: str, spelling: str) -> Setting:
+    """Parse the value of one option.
+
+    `name` is the table's name, `spelling` the user's.
 
     Raises:
         ConfigError: the value is not allowed.
@@ -113,8 +116,8 @@ def parse_setting(name: str, text: str, shown: str) -> Setting:
     option = _OPTIONS[name]
     if option.kind is OptionType.PASSWORD:
         # Java trims the passwords of its options; librdkafka does not trim its passwords.
-        return Secret(str(text).strip() if option.is_java_option else str(text), shown)
-    value = parse_value(option, _CASE_CONVERSIONS.get(name, str)(str(text).strip()), shown)
+        return Secret(str(text).strip() if option.is_java_option else str(text), spelling)
+    value = parse_value(option, _CASE_CONVERSIONS.get(name, str)(str(text).strip()), spelling)
     if not isinstance(value, (str, int, float)):
         raise TypeError(f"{name} has a type that security options do not support")
     return value

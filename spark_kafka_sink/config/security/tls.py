@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 from spark_kafka_sink.common.secret import FILE, Secret
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.config.security.security_config import (
@@ -177,7 +177,8 @@ def _enabled_protocols(values: SecurityValues) -> tuple[TlsVersion, ...]:
     for name in names:
         if name not in known and name not in _OLD_VERSIONS:
             raise ConfigError(
-                f"option {values.name(option)} contains {shown(name)}; allowed: {', '.join(known)}",
+                f"option {values.name(option)} contains {safe_repr(name)}; allowed: "
+                f"{', '.join(known)}",
                 hint=did_you_mean(name, known),
             )
     versions = tuple(version for version in TlsVersion if version.value in names)

@@ -94,17 +94,17 @@ def _scope_result(
     scope_client: ScopeClient, decided: DecidedBatch, codes: Mapping[str, int], deadline: float
 ) -> tuple[Fate, ...] | KafkaProdError:
     """Return one scope's result, given the EndTxn error codes of all scopes."""
-    own = {
+    scope_codes = {
         transaction.transactional_id: codes[transaction.transactional_id]
         for transaction in decided.transactions
     }
-    waiting = {name: code for name, code in own.items() if _is_unfinished(code)}
+    waiting = {name: code for name, code in scope_codes.items() if _is_unfinished(code)}
     if waiting:
         return scope_client.client.unavailable_error(
             f"EndTxn of {listed([*waiting], 1)}", next(iter(waiting.values()))
         )
     try:
-        fates = _resolve_fates(scope_client, decided, own, deadline)
+        fates = _resolve_fates(scope_client, decided, scope_codes, deadline)
     except KafkaProdError as error:
         return error
     if Fate.UNKNOWN in fates and scope_client.timer.now() >= deadline:

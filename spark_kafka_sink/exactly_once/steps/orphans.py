@@ -148,17 +148,17 @@ def _warn_of_others(
     """Warn of open transactions of other queries, which this driver must not abort."""
     if isinstance(state, NoDecision):
         return
-    others = [
+    transactional_ids = [
         task.transactional_id for task in tasks if task.query_id not in {None, state.query_id}
     ]
-    if others:
+    if transactional_ids:
         warn_once(
             _LOG,
             "transactions of another query of %s are open and may block readers, for example %s. "
             "If no other query with the prefix is running, stop this query and end them with "
             "`kafkaprod transactions abort --undecided`",
             str(scope_client.scope),
-            min(others),
+            min(transactional_ids),
         )
 
 

@@ -153,12 +153,12 @@ class ScopeLog:
         if seconds:
             deadline = self._timer.deadline_in(seconds)
 
-        def check() -> None:
+        def check_before_commit() -> None:
             if before_commit is not None:
                 before_commit()
             self._check_unchanged(owner)
 
-        owner = self._append_fenced(owner, messages, deadline, check)
+        owner = self._append_fenced(owner, messages, deadline, check_before_commit)
         self._is_unconfirmed = False
         self._previous, self._latest = self._latest, record
         self._chunks = decision_messages.chunks_of(messages)

@@ -155,15 +155,15 @@ def _commit_transaction(
         return replace(outcome, is_superseded=bool(owners))
     assert isinstance(step, decision_rules.Decide)
 
-    def check() -> None:
+    def check_unaborted() -> None:
         producers = scope_client.admin.describe_producers(owners, scope_client.timer.deadline)
         check_producers(shared, owners, producers)
 
     if owners:
-        check()
+        check_unaborted()
     # With transactions V1, an epoch can be reused after an abort. If the transaction was aborted in
     # between, the record is in a new transaction, which could be committed without the rows.
-    second_check = check if owners and not shared.version.bumps_epoch else None
+    second_check = check_unaborted if owners and not shared.version.bumps_epoch else None
     done = decision_record.DecisionRecord(
         state=step.decided.to_done(),
         at_ms=scope_client.timer.wall_ms(),

@@ -37,13 +37,13 @@ def torn_error(
     """Return the error that lists the lost transactions and their partitions."""
     lost = [fate for fate in fates if fate is not Fate.COMMITTED]
     lines = list(_report_lines(decided, fates))
-    shown = lines[:_MAX_LISTED]
+    details = lines[:_MAX_LISTED]
     if len(lines) > _MAX_LISTED:
-        shown.append(f"and {plural(len(lines) - _MAX_LISTED, 'more line')} in the decision log")
+        details.append(f"and {plural(len(lines) - _MAX_LISTED, 'more line')} in the decision log")
     return TornTransactionError(
         f"batch {decided.batch} of {scope} is torn: {len(lost)} of "
         f"{plural(len(fates), 'decided transaction')} can no longer be committed",
-        details=tuple(shown),
+        details=tuple(details),
         hint=(
             f"{_UNCLEAR if Fate.UNKNOWN in fates else ''}{_LOST} {_continue_hint(scope)}"
             + _PREVENTION

@@ -135,7 +135,7 @@ class BranchChooser:
         """Return the only record that is the closest in each field, or else all records."""
         ranks = [self._ranks_of_fields(record, column) for _, _, record in records]
         lowest = [min(ranks_of_field) for ranks_of_field in zip(*ranks, strict=True)]
-        best = [entry for entry, own in zip(records, ranks, strict=True) if own == lowest]
+        best = [entry for entry, rank in zip(records, ranks, strict=True) if rank == lowest]
         return best if len(best) == 1 else records
 
     def _ranks_of_fields(self, record: AvroSchema, column: ColumnType) -> list[int]:

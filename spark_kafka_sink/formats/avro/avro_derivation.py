@@ -14,7 +14,9 @@ from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NAMES = NameRules("Avro", re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "no digit at the start")
+_NAME_RULES = NameRules(
+    "Avro", re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII), "no digit at the start"
+)
 _DERIVED: dict[ColumnKind, Any] = {
     ColumnKind.NULL: "null",
     ColumnKind.BOOLEAN: "boolean",
@@ -38,7 +40,7 @@ def derive(type_: pa.StructType, name: str, namespace: str) -> UnregisteredSchem
     accepts added, dropped and reordered columns as backward compatible. The namespace of a nested
     record is derived from its path, as in Spark's `to_avro`.
     """
-    full_name = _NAMES.check_record(name, namespace)
+    full_name = _NAME_RULES.check_record(name, namespace)
     check_full_name(full_name)
     schema = _record_schema(ColumnType.of(type_, name=name), namespace)
     return UnregisteredSchema(
@@ -55,7 +57,7 @@ def _record_schema(column: ColumnType, namespace: str) -> dict[str, Any]:
 
 
 def _field_schema(column: ColumnType, namespace: str) -> dict[str, Any]:
-    _NAMES.check(column)
+    _NAME_RULES.check_column(column)
     derived = {"name": column.name, "type": _nullable_type(column, namespace)}
     is_optional = isinstance(derived["type"], list) or derived["type"] == "null"
     return {**derived, "default": None} if is_optional else derived

@@ -83,8 +83,8 @@ def _is_named(node: Any) -> bool:
 
 
 def _full_name(node: Mapping[str, Any], space: str) -> str:
-    own = node.get("namespace")
-    return qualified_name(str(node.get("name")), space if own is None else str(own))
+    namespace = node.get("namespace")
+    return qualified_name(str(node.get("name")), space if namespace is None else str(namespace))
 
 
 def _with_inner_types(node: Any, space: str, change: Callable[[Any, str], Any]) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -178,7 +178,7 @@ class AvroSchema:
         space = self.full_name.rpartition(".")[0] if self.kind in NAMED else self.namespace
         has_type = "type" in json_ if isinstance(json_, dict) else isinstance(json_, str | list)
         if not has_type:
-            raise invalid_schema_error(f"{shown(json.dumps(json_))} has no type")
+            raise invalid_schema_error(f"{safe_repr(json.dumps(json_))} has no type")
         if isinstance(json_, dict) and not isinstance(json_.get("type"), str):
             return self.nested(json_.get("type"))
         name = json_["type"] if isinstance(json_, dict) else json_
@@ -275,9 +275,9 @@ def check_full_name(name: str) -> None:
 
 
 def _check_distinct(names: Sequence[str], owner: str) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise invalid_schema_error(f"{owner} has {twice!r} twice")
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise invalid_schema_error(f"{owner} has {repeated!r} twice")
 
 
 def _branch_names(union: AvroSchema) -> list[str]:

@@ -36,7 +36,7 @@ _WIDTHS: dict[str, type[Any]] = {"float": np.float32, "double": np.float64}
 _ZERO_UUID = b"00000000-0000-0000-0000-000000000000"
 _WIDE_SIZE = 32
 """Size of Arrow's 256-bit decimals in bytes."""
-_UNITS = {
+_TIME_FACTORS = {
     "time-millis": (1, 1_000_000),
     "time-micros": (1, 1000),
     **{
@@ -81,7 +81,7 @@ def scalar_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
 def _integer_writer(schema: AvroSchema, column: ColumnType) -> CellWriter:
     """Return the writer of an integer, date, time or interval, with a check of its range."""
     is_number = column.kind is ColumnKind.INTEGER
-    factor, divisor = (1, 1) if is_number else _UNITS.get(schema.logical or "", (1, 1))
+    factor, divisor = (1, 1) if is_number else _TIME_FACTORS.get(schema.logical or "", (1, 1))
     bits = _BITS[schema.kind]
     day = DAYS.get(schema.logical or "") if is_number else None
     is_checked = day is not None or (is_number and column.type.bit_width > bits) or factor > 1

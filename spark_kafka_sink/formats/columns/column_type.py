@@ -141,16 +141,16 @@ def _check_fields(type_: pa.StructType, path: str, paths: list[str]) -> None:
                 f"column `{path}` is a {kind.decode()}, which cannot be written as a field",
                 hint=hint,
             )
-    twice = next((name for name in paths if paths.count(name) > 1), None)
-    if twice is not None:
-        raise ColumnError(f"two columns have the path `{twice}`", hint="Rename one of them.")
+    repeated = next((name for name in paths if paths.count(name) > 1), None)
+    if repeated is not None:
+        raise ColumnError(f"two columns have the path `{repeated}`", hint="Rename one of them.")
 
 
 def join_reasons(messages: Sequence[str]) -> str:
     """Return the first messages, each after a semicolon, and the number of the others."""
-    others = len(messages) - _MAX_REASONS
+    omitted = len(messages) - _MAX_REASONS
     listed = "".join(f"; {message}" for message in messages[:_MAX_REASONS])
-    return f"{listed}; {others} more" if others > 0 else listed
+    return f"{listed}; {omitted} more" if omitted > 0 else listed
 
 
 def unsupported_error(column: ColumnType, form: str, hint: str | None = None) -> ColumnError:

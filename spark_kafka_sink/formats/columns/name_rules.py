@@ -38,7 +38,7 @@ class NameRules:
                 )
         return f"{namespace}.{name}" if namespace else name
 
-    def check(self, column: ColumnType) -> None:
+    def check_column(self, column: ColumnType) -> None:
         """Check a column's name.
 
         Raises:

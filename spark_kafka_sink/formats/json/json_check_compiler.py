@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 from spark_kafka_sink.formats.columns.column_type import ColumnType
 from spark_kafka_sink.formats.json import json_documents
 from spark_kafka_sink.formats.json.json_matching import match_column
@@ -42,7 +42,7 @@ def compile_check(
         ConfigError: a text is not a JSON Schema, or has an unknown reference.
     """
     schema = json_documents.load_document(text)
-    others = [
+    referenced = [
         json_documents.with_valid_draft(json_documents.load_document(other))
         for other in references.texts
     ]
@@ -50,7 +50,7 @@ def compile_check(
     errors: list[ConfigError] = []
     for draft in json_documents.drafts_to_try(declared):
         main = schema if draft is declared else json_documents.without_draft(schema)
-        documents = [main, *others]
+        documents = [main, *referenced]
         invalid = _document_error(draft, documents, references)
         if invalid is not None:
             errors.append(invalid)
@@ -91,14 +91,14 @@ def _document_error(
     from jsonschema import SchemaError, validators
 
     names = {link.document: link.name for link in reversed(references.links)}
-    which = "the JSON Schema"
+    document = "the JSON Schema"
     try:
         json_documents.check_document(draft, documents[MAIN])
         for number, other in enumerate(documents[1:], 1):
-            which = f"the JSON Schema of the reference {shown(names[number])}"
+            document = f"the JSON Schema of the reference {safe_repr(names[number])}"
             json_documents.check_document(validators.validator_for(other, default=draft), other)
     except SchemaError as error:
-        return json_documents.invalid_document_error(which, error)
+        return json_documents.invalid_document_error(document, error)
     except RecursionError:
         return _endless_error()
     return None

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 from spark_kafka_sink.common.optional_dependencies import import_extra
 
 _HINT = "Correct the schema."
@@ -127,12 +127,12 @@ def check_document(draft: Any, schema: Any) -> None:
         check_document(validators.validator_for(subschema, default=draft), subschema)
 
 
-def invalid_document_error(which: str, error: Any) -> ConfigError:
+def invalid_document_error(document: str, error: Any) -> ConfigError:
     """Return the error for a schema that jsonschema rejects: its innermost reason and place."""
     while error.context:
         error = max(error.context, key=lambda inner: len(inner.absolute_path))
     return ConfigError(
-        f"{which} is invalid at {error.json_path}: {shown(error.message)}", hint=_HINT
+        f"{document} is invalid at {error.json_path}: {safe_repr(error.message)}", hint=_HINT
     )
 
 

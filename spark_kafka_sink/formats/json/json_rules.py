@@ -150,8 +150,8 @@ def _match_any_of(validator: Validator, branches: Any, context: MatchContext, _s
         )
     _merge_contradictions(context, [contradictions for _, contradictions in fitting])
     if column.kind is ColumnKind.FLOAT and not is_text:
-        others = [branch for branch, _ in errors]
-        fitting += _match_branches(validator, others, context, is_text=True)[0]
+        rejecting = [branch for branch, _ in errors]
+        fitting += _match_branches(validator, rejecting, context, is_text=True)[0]
     checks = [check for check, _ in fitting if check is not None]
     if len(checks) == len(fitting):  # otherwise one alternative accepts all rows
         is_single = len(checks) == 1

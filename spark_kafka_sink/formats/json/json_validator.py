@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 from spark_kafka_sink.formats.json.json_declared_fields import FIELD_RULES, DeclaredFields
 from spark_kafka_sink.formats.json.json_documents import (
     InvalidPartError,
@@ -147,7 +147,7 @@ def _follow_reference(
         )
     if not is_uri(ref):
         raise ConfigError(
-            f"the JSON Schema has the reference {shown(ref)}, which is not a valid URI",
+            f"the JSON Schema has the reference {safe_repr(ref)}, which is not a valid URI",
             hint="Correct the reference.",
         )
     is_static = keyword == "$ref"
@@ -175,6 +175,6 @@ def _subschema_error(draft: Any, reference: str, subschema: Any) -> ConfigError 
     try:
         check_document(validators.validator_for(subschema, default=draft), subschema)
     except SchemaError as error:
-        which = f"the JSON Schema of the reference {shown(reference)}"
-        return invalid_document_error(which, error)
+        document = f"the JSON Schema of the reference {safe_repr(reference)}"
+        return invalid_document_error(document, error)
     return None

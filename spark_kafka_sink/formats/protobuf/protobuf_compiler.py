@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError, error_text
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor
 from spark_kafka_sink.formats.protobuf.protobuf_files import (
@@ -60,7 +60,7 @@ _NO_NAME = ""
 """Name of the main file until the names of its imports are known."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 _WARNING = re.compile(r"WARNING|W\d{4} |.*: warning: ")
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _TIMEOUT_S = 120
 _MAX_CHARS = 1_000
 """Maximum length of a message of protoc, in characters."""
@@ -100,8 +100,8 @@ def compile_schema(content: Content, load: Callable[[str], Content | None]) -> C
             imports = _imports_of(parsed)
         else:
             # A descriptor from a registry has a name of the registry's choice.
-            *others, main = parsed
-            files.update({file.name: file for file in others})
+            *dependencies, main = parsed
+            files.update({file.name: file for file in dependencies})
             files[name] = _with_name(main, name)
             imports = [imported for file in parsed for imported in file.imports]
         for imported in imports:
@@ -154,7 +154,7 @@ def _parse_content(content: Content) -> str | list[ProtoFile]:
         if isinstance(content, bytes):
             text = content.decode("utf-8-sig", errors="replace")
             # Descriptors contain control characters, which precede names and numbers.
-            if _CONTROL.search(text):
+            if _CONTROL_CHARACTER.search(text):
                 return parse_files(content)
             content = text
         return files_of(content) if _BASE64.fullmatch(content) else content
@@ -270,7 +270,7 @@ def _run_protoc(texts: tuple[tuple[str, str], ...], imports: bytes) -> bytes:
 def _write_text(folder: Path, name: str, text: str) -> None:
     """Write a file below the folder; raise ConfigError if its name does not allow this."""
     rejected = ConfigError(
-        f"protoc cannot read a Protobuf file with the name {shown(name)}",
+        f"protoc cannot read a Protobuf file with the name {safe_repr(name)}",
         hint="Rename it, or use a descriptor set created with `protoc --include_imports`.",
     )
     if not _NAME.fullmatch(name):

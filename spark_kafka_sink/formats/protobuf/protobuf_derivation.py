@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-_NAMES = NameRules(
+_NAME_RULES = NameRules(
     "Protobuf", re.compile(r"_*[A-Za-z][A-Za-z0-9_]*", re.ASCII), "a letter before digits"
 )
 _FILES = {
@@ -65,7 +65,7 @@ def derive(
     Fields are numbered in column order, except those that `versions` have. These are earlier
     versions of the schema, newest first. A nullable column is `optional`.
     """
-    full_name = _NAMES.check_record(name, namespace)
+    full_name = _NAME_RULES.check_record(name, namespace)
     message = _encode_message(
         ColumnType.of(type_), name, full_name, Versions.of(full_name, versions)
     )
@@ -95,7 +95,7 @@ def _encode_message(column: ColumnType, name: str, full_name: str, versions: Ver
         {child.name: _field_type(child) for child in column.children}, versions
     )
     for child in sorted(column.children, key=lambda child: numbered.numbers[child.name]):
-        _NAMES.check(child)
+        _NAME_RULES.check_column(child)
         inner = versions.of_field(child.name) if child.name in numbered.kept_fields else Versions()
         type_, below = _declare_field(
             child, full_name, _unused_message_name(child.name, used), inner
@@ -123,8 +123,8 @@ def _encode_message(column: ColumnType, name: str, full_name: str, versions: Ver
 
 def _named_field(name: str, number: int, type_: bytes) -> bytes:
     """Return a field's declaration; `type_` is the part that `_declare_field` returns."""
-    named = sized_field(descriptor.FIELD_NAME, name.encode())
-    return named + varint_field(descriptor.FIELD_NUMBER, number) + type_
+    name_bytes = sized_field(descriptor.FIELD_NAME, name.encode())
+    return name_bytes + varint_field(descriptor.FIELD_NUMBER, number) + type_
 
 
 def _field_type(column: ColumnType) -> FieldType:
@@ -151,10 +151,10 @@ def _field_names(column: ColumnType) -> set[str]:
     for child in column.children:
         camel_case = _camel_case(child.name)
         json_name = camel_case if child.name[0] == "_" else child.name[0] + camel_case[1:]
-        others = [json_names.setdefault(json_name, child)]
+        same_named = [json_names.setdefault(json_name, child)]
         if child.kind is ColumnKind.MAP:
-            others.append(names.setdefault(f"{camel_case}Entry", child))
-        for other in others:
+            same_named.append(names.setdefault(f"{camel_case}Entry", child))
+        for other in same_named:
             if other is not child:
                 raise ColumnError(
                     f"columns `{other.path}` and `{child.path}` have the same name in Protobuf",
@@ -222,9 +222,9 @@ def _declare_single(
 
 
 def _encode_type(label: int, kind: ProtoType, name: str = "") -> bytes:
-    named = sized_field(descriptor.FIELD_TYPE_NAME, f".{name}".encode()) if name else b""
+    type_name = sized_field(descriptor.FIELD_TYPE_NAME, f".{name}".encode()) if name else b""
     labelled = varint_field(descriptor.FIELD_LABEL, label)
-    return labelled + varint_field(descriptor.FIELD_TYPE, kind) + named
+    return labelled + varint_field(descriptor.FIELD_TYPE, kind) + type_name
 
 
 def _declare_map(

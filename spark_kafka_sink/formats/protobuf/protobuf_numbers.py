@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoType
 
-_END = 1 << 29
+_NUMBERS_END = 1 << 29
 """The number after the highest field number."""
 _INTERNAL = range(19_000, 20_000)
 """Numbers that Protobuf reserves for its implementations."""
@@ -128,8 +128,10 @@ def _unused_numbers(latest: ProtoMessage) -> Iterator[int]:
     """
     ends = [field.number + 1 for field in latest.fields] + [end for _, end in latest.reserved]
     # A range to the highest number is usually above all fields.
-    limit = min((start for start, end in latest.reserved if end >= _END), default=_END)
-    first = max((end for end in ends if end < _END), default=1)
+    limit = min(
+        (start for start, end in latest.reserved if end >= _NUMBERS_END), default=_NUMBERS_END
+    )
+    first = max((end for end in ends if end < _NUMBERS_END), default=1)
     yield from (number for number in range(first, limit) if number not in _INTERNAL)
     raise ConfigError(
         f"the message {latest.name} of the registered schema leaves no number for a new field",

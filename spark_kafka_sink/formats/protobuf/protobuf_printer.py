@@ -85,11 +85,11 @@ def _own_descriptor_as(name: str) -> bytes:
 
     A second copy of its messages would be rejected.
     """
-    own = descriptor_pb2.DESCRIPTOR
-    if name == own.name:
-        return own.serialized_pb
+    descriptor_proto = descriptor_pb2.DESCRIPTOR
+    if name == descriptor_proto.name:
+        return descriptor_proto.serialized_pb
     alias = descriptor_pb2.FileDescriptorProto(
-        name=name, dependency=[own.name], public_dependency=[0]
+        name=name, dependency=[descriptor_proto.name], public_dependency=[0]
     )
     return alias.SerializeToString()
 
@@ -153,8 +153,8 @@ def _in_brackets(options: Iterable[str]) -> str:
 
 def _json_name(name: str) -> str:
     """Return the JSON name that protoc derives from a field's name."""
-    first, *others = name.split("_")
-    return first + "".join(part[:1].upper() + part[1:] for part in others)
+    first, *later_words = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in later_words)
 
 
 def _format_range(start: int, end: int, last: int) -> str:

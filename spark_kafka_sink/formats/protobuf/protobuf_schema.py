@@ -181,8 +181,8 @@ class _Declared:
         for message in messages:
             simple_name, below = read_string(message, descriptor.MESSAGE_NAME), None
             name = scoped_name(scope, simple_name)
-            own = features.with_options(message, descriptor.MESSAGE_FEATURES)
-            self.messages[name] = message, own
+            message_features = features.with_options(message, descriptor.MESSAGE_FEATURES)
+            self.messages[name] = message, message_features
             if outer_indexes is not None and simple_name not in groups and not _is_entry(message):
                 below = self.main[name] = (*outer_indexes, position)
                 position += 1
@@ -191,8 +191,8 @@ class _Declared:
                 + read_messages(message, descriptor.MESSAGE_EXTENSION)
             )
             nested = read_messages(message, descriptor.MESSAGE_NESTED)
-            self._add_messages(nested, inner_groups, name, below, own)
-            self._add_enums(read_messages(message, descriptor.MESSAGE_ENUM), name, own)
+            self._add_messages(nested, inner_groups, name, below, message_features)
+            self._add_enums(read_messages(message, descriptor.MESSAGE_ENUM), name, message_features)
 
     def _add_enums(self, enums: list[WireMessage], scope: str, features: Features) -> None:
         for enum in enums:
@@ -202,9 +202,11 @@ class _Declared:
                 )
                 for value in read_messages(enum, descriptor.ENUM_VALUE)
             }
-            own = features.with_options(enum, descriptor.ENUM_FEATURES)
+            enum_features = features.with_options(enum, descriptor.ENUM_FEATURES)
             name = scoped_name(scope, read_string(enum, descriptor.ENUM_NAME))
-            self.enums[name] = ProtoEnum(numbers, is_closed=own.enum_type is EnumType.CLOSED)
+            self.enums[name] = ProtoEnum(
+                numbers, is_closed=enum_features.enum_type is EnumType.CLOSED
+            )
 
     def message(self, name: str) -> ProtoMessage:
         """Return a message with its fields."""

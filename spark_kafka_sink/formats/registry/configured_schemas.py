@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 from spark_kafka_sink.config.formats import Format, PartFormat
 from spark_kafka_sink.formats.avro.avro_schema import AvroSchema, without_comments
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema, derive_schema
@@ -96,7 +96,8 @@ def _record_name(part: PartFormat, text: str, message: str | None) -> str:
     title, name = str(schema.get("title") or ""), part.full_name
     if name is not None and title not in ("", name):
         raise ConfigError(
-            f"option {part.part}.schema.name is set, but the schema has the title {shown(title)}",
+            f"option {part.part}.schema.name is set, but the schema has the title "
+            f"{safe_repr(title)}",
             hint="Remove the option or the title.",
         )
     return title or name or ""
@@ -156,7 +157,7 @@ def _decode_file(part: PartFormat, content: bytes) -> str:
 
 def _unreadable_error(part: PartFormat, problem: str, hint: str) -> ConfigError:
     return ConfigError(
-        f"option {part.part}.schema.file refers to {shown(part.schema_file or '')}, which the "
+        f"option {part.part}.schema.file refers to {safe_repr(part.schema_file or '')}, which the "
         f"driver cannot read: {problem}",
         hint=hint,
     )

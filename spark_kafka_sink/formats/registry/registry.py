@@ -239,7 +239,7 @@ class Registry:
         """
         changed: list[str] = []
 
-        def check(name: str, schemas: Sequence[Any]) -> int:
+        def check_import(name: str, schemas: Sequence[Any]) -> int:
             if name not in changed and not _has_unregistered_references(schemas[0]):
                 with suppress(UnregisteredImportError):
                     return self._protobuf.lookup_import(name, schemas)
@@ -247,7 +247,7 @@ class Registry:
             changed.append(name)
             return _UNREGISTERED
 
-        return [*self._client_schemas(candidate, check)], list(dict.fromkeys(changed))
+        return [*self._client_schemas(candidate, check_import)], list(dict.fromkeys(changed))
 
     def _has_schema(self, subject: str, schema: Any) -> bool:
         registered = self._requests.find(

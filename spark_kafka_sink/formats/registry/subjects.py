@@ -33,8 +33,8 @@ def subject_of(
             "topic: topics of a column are not known before the tasks run",
             hint='Add .option("topic", ...), or use RecordNameStrategy.',
         )
-    named = (part.full_name or part.record_name).partition(",")[0]
-    name = named if schema is None else schema.name
+    configured_name = (part.full_name or part.record_name).partition(",")[0]
+    name = configured_name if schema is None else schema.name
     if not name and strategy is not SubjectStrategy.TOPIC_NAME:
         raise ConfigError(
             f"option {part.part}.subject.name.strategy is {strategy.value}, but the schema of the "

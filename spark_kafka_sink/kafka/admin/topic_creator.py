@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 def topics_to_create(config: SinkConfig) -> tuple[NewTopic, ...]:
     """Return the topics that the driver creates if they are missing."""
-    creation, letters = config.topic_creation, config.dead_letters.dead_letter_topic
+    creation, dead_letter_topic = config.topic_creation, config.dead_letters.dead_letter_topic
     if not creation.create:
         return ()
     topics = [] if config.topic is None else [_new_topic(config.topic, creation)]
-    if letters not in {None, config.topic}:
+    if dead_letter_topic not in {None, config.topic}:
         # Without the configs, because compaction could delete rows.
         replication = creation.replication_factor
-        topics.append(NewTopic(name=letters, partitions=None, replication=replication))
+        topics.append(NewTopic(name=dead_letter_topic, partitions=None, replication=replication))
     return tuple(topics)
 
 

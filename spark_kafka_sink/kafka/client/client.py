@@ -275,8 +275,9 @@ class Client:
 def _stalled_error(thread: Thread) -> DeliveryError:
     """Return the error for a thread that does not finish an iteration, with its current line."""
     frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - its documented use
-    where = "" if frame is None else "".join(traceback.format_stack(frame, limit=1)).strip()
+    location = "" if frame is None else "".join(traceback.format_stack(frame, limit=1)).strip()
     return DeliveryError(
-        f"the sender thread has made no progress for {_STALLED_S:g} s: {' '.join(where.split())}",
+        f"the sender thread has made no progress for {_STALLED_S:g} s: "
+        f"{' '.join(location.split())}",
         hint="Run the write again, and report this as a bug in spark-kafka-sink.",
     )

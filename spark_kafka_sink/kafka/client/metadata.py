@@ -220,8 +220,8 @@ class Metadata:
             return
         brokers = list(self.cluster.nodes.values())
         self._random.shuffle(brokers)
-        others = self._bootstrap if self._may_rebootstrap or not brokers else []
-        able = [node for node in brokers + others if network.can_connect(node, now)]
+        bootstrap = self._bootstrap if self._may_rebootstrap or not brokers else []
+        able = [node for node in brokers + bootstrap if network.can_connect(node, now)]
         if able:
             network.connect(min(able, key=network.failed_attempts), now)
 

@@ -36,9 +36,9 @@ class AclOperation(IntEnum):
         Raises:
             ConfigError: the operation is unknown.
         """
-        letters = text.replace("_", "").upper()
+        joined_name = text.replace("_", "").upper()
         for member in cls:
-            if member.name.replace("_", "") == letters:
+            if member.name.replace("_", "") == joined_name:
                 return member
         raise ConfigError(
             f"unknown operation {text}",

@@ -149,7 +149,9 @@ MAYBE_APPENDED: frozenset[int] = frozenset(
 steps down before its followers have replicated the batch, the response is 3, 6 or 56
 (``DelayedProduce``).
 """
-_NAMES: dict[int, str] = {int(code): code.name.upper() for code in (*ErrorCode, *ClientErrorCode)}
+_ERROR_NAMES: dict[int, str] = {
+    int(code): code.name.upper() for code in (*ErrorCode, *ClientErrorCode)
+}
 
 
 class UnknownErrorCode(int):
@@ -169,9 +171,9 @@ def as_error_code(number: int) -> ErrorCode | UnknownErrorCode:
 
 def error_name(code: int) -> str:
     """Return the name of an error code in capitals, or UNKNOWN_ERROR_<code> if it has no name."""
-    return _NAMES.get(code, f"UNKNOWN_ERROR_{code}")
+    return _ERROR_NAMES.get(code, f"UNKNOWN_ERROR_{code}")
 
 
 def is_known(code: int) -> bool:
     """Return True if the code has a name."""
-    return code in _NAMES
+    return code in _ERROR_NAMES

@@ -31,7 +31,7 @@ _POSITIVE = np.uint32(0x7FFFFFFF)
 _CRC_POLYNOMIAL = np.uint32(0xEDB88320)
 _FNV_OFFSET = np.uint32(0x811C9DC5)
 _FNV_PRIME = np.uint32(0x01000193)
-_ALL = np.uint32(0xFFFFFFFF)
+_ALL_BITS = np.uint32(0xFFFFFFFF)
 _LOW, _SIXTEEN = np.uint32(0xFFFF), np.uint32(16)
 
 
@@ -80,10 +80,10 @@ def crc32(keys: pa.BinaryArray) -> NDArray[np.uint32]:
         mixed: Hashes = bytewise[(crc ^ data) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
         return mixed
 
-    crc = column.fold(np.full(len(keys), _ALL), column.lengths // 4, 4, column.words, word)
+    crc = column.fold(np.full(len(keys), _ALL_BITS), column.lengths // 4, 4, column.words, word)
     whole = column.lengths & ~np.int64(3)
     crc = column.fold(crc, column.lengths & 3, 1, column.data, byte, whole)
-    return crc ^ _ALL
+    return crc ^ _ALL_BITS
 
 
 def fnv1a(keys: pa.BinaryArray) -> NDArray[np.uint32]:

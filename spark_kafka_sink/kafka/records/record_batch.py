@@ -41,7 +41,7 @@ _LAST_OFFSET_DELTA_OFFSET = 23
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
-_CONTROL = 0x20
+_CONTROL_FLAG = 0x20
 _CODECS = tuple(Codec)
 
 _PREFIX = struct.Struct(">qiibI")
@@ -101,7 +101,7 @@ class BatchHeader(NamedTuple):
     @property
     def is_control(self) -> bool:
         """True if the batch contains transaction markers instead of user records."""
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & _CONTROL_FLAG)
 
     @property
     def last_offset(self) -> int:

@@ -61,16 +61,16 @@ def _record_positions(data: bytes, end: int, count: int) -> Numbers:
     """
     buffer = np.frombuffer(data, np.uint8)
     positions: list[Numbers] = []
-    position, left = 0, count
-    while left:
-        step = min(left, _STEP)
+    position, missing = 0, count
+    while missing:
+        step = min(missing, _STEP)
         run, position = _locate_strided(data, buffer[:end], position, step)
         positions.append(run)
         if len(run) < min(step, _MIN_RUN):
-            others, position = _locate_one_by_one(data, position, end, step - len(run))
-            positions.append(others)
-            left -= len(others)
-        left -= len(run)
+            located, position = _locate_one_by_one(data, position, end, step - len(run))
+            positions.append(located)
+            missing -= len(located)
+        missing -= len(run)
     if position != end:
         raise ProtocolError(f"{end - position} unexpected bytes after the last record of a batch")
     return np.concatenate(positions)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown_file
+from spark_kafka_sink.common.masking import safe_file
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.security_config import JaasLogin, SaslConfig
 from spark_kafka_sink.kafka.security.shipped_files import locate_files
@@ -81,6 +81,6 @@ def utf8_text(secret: Secret) -> str:
 
 def _line_breaks_in(path: str) -> str:
     return (
-        f"refers to {shown_file(path)}, which ends with more than one line break on "
+        f"refers to {safe_file(path)}, which ends with more than one line break on "
         f"{socket.gethostname()}"
     )

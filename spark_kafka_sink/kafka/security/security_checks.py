@@ -95,7 +95,7 @@ class StreamSecurityCheck:
         self._settling = settling
         self._passed: dict[SecurityConfig, None] = {}
 
-    def check(self, security: SecurityConfig) -> None:
+    def check_files(self, security: SecurityConfig) -> None:
         """Check the current files.
 
         Raises:

@@ -50,8 +50,8 @@ class ChunkEncoder:
             chunk: n rows.
             arrived_ms: the timestamp for rows without a timestamp, in milliseconds.
         """
-        own = chunk.rows.columns.timestamps
-        timestamps = arrived_ms if own is None else own
+        row_timestamps = chunk.rows.columns.timestamps
+        timestamps = arrived_ms if row_timestamps is None else row_timestamps
         names = self._names_of(chunk.route)
         open_batch = self._accumulator.begin_layout()
         layout = lay_out(

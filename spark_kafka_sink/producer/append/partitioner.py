@@ -116,7 +116,7 @@ class Partitioner:
 
     def may_choose_later(self, rows: Rows) -> bool:
         """Return True if partitions are not needed yet: no row has a key or a partition."""
-        rule, named = self._rule, rows.partition
+        rule, explicit = self._rule, rows.partition
         if (
             rule is None
             or rule.keyless is Keyless.NONE
@@ -126,7 +126,7 @@ class Partitioner:
             return False
         keys = None if self._ignore_keys else rows.columns.key
         keyless = keys is None or keys.null_count == len(keys)
-        return keyless and (named is None or named.null_count == len(named))
+        return keyless and (explicit is None or explicit.null_count == len(explicit))
 
     def assign(self, rows: Rows, topics: Topics) -> Route:
         """Return the target of each row; count keyed and explicit rows by topic.
@@ -227,11 +227,11 @@ def _explicit_partitions(rows: Rows, column: pa.Int32Array, topics: Topics) -> P
     Raises:
         ColumnError: a row specifies a partition that the topic does not have.
     """
-    named = np.asarray(column.fill_null(0) if column.null_count else column)
+    numbers = np.asarray(column.fill_null(0) if column.null_count else column)
     wrong = out_of_range(rows, topics)
     if wrong is not None:
-        _raise_out_of_range(rows, topics, int(wrong.argmax()), named)
-    return named
+        _raise_out_of_range(rows, topics, int(wrong.argmax()), numbers)
+    return numbers
 
 
 def _by_topic(
@@ -249,12 +249,12 @@ def _by_topic(
     return [(topics[int(rows.topic_indexes[group[0]])], group) for group in groups]
 
 
-def _raise_out_of_range(rows: Rows, topics: Topics, row: int, named: Partitions) -> None:
+def _raise_out_of_range(rows: Rows, topics: Topics, row: int, numbers: Partitions) -> None:
     topic = topics[0 if rows.topic_indexes is None else int(rows.topic_indexes[row])]
     raise ColumnError(
         f"{rows.name(row)} specifies a partition that does not exist: "
         f"the topic has partitions 0 to {topic.partition_count - 1}",
         topic=topic.name,
-        partition=int(named[row]),
+        partition=int(numbers[row]),
         hint="Correct the `partition` column, or leave it null to let the partitioner choose.",
     )

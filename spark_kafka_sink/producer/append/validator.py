@@ -68,9 +68,9 @@ class RowValidator:
         if self.dead_letter_topic is None:
             return []
         bad = np.flatnonzero(errors)
-        letters = self.dead_letter_topic.to_dead_letters(rows.select(bad), errors[bad])
-        topics = self.topics.await_topics(letters.topics)
-        return self._check_sizes(Chunk(letters, topics, size_bounds(letters.columns)))
+        dead_letters = self.dead_letter_topic.to_dead_letters(rows.select(bad), errors[bad])
+        topics = self.topics.await_topics(dead_letters.topics)
+        return self._check_sizes(Chunk(dead_letters, topics, size_bounds(dead_letters.columns)))
 
     def _reject_bad_rows(self, rows: Rows, sizes: NDArray[np.int64]) -> list[Chunk]:
         self.bad_rows.count_rows(len(rows))
@@ -78,16 +78,16 @@ class RowValidator:
         if out_of_range(rows, results) is not None and self.topics.refresh_and_wait():
             results = self.topics.await_topics_or_errors(rows.topics)
         errors = find_row_errors(rows, sizes, results, self._largest - HEADER_SIZE)
-        letters: list[Chunk] = []
+        dead_letters: list[Chunk] = []
         if errors is not None:
-            letters = self.record_bad_rows(rows, errors)
+            dead_letters = self.record_bad_rows(rows, errors)
             good = np.flatnonzero(errors == RowError.NONE)
             rows, sizes = rows.select(good), sizes[good]
         topics = tuple(topic for topic in results if not isinstance(topic, RowError))
         if len(topics) < len(results):
             good_topics = [i for i, topic in enumerate(results) if not isinstance(topic, RowError)]
             rows = rows.with_topics(good_topics)
-        return letters + self._check_sizes(Chunk(rows, topics, sizes))
+        return dead_letters + self._check_sizes(Chunk(rows, topics, sizes))
 
     def _resolve_topics(self, rows: Rows) -> tuple[ClusterTopic, ...]:
         """Return the rows' topics; wait for unknown ones only if the rows need their partitions."""

@@ -108,7 +108,7 @@ class BatchCompleter:
         self.accumulator.replace(batch, pieces)
 
     def remove_rejected(
-        self, result: BatchResult, remaining: list[ProducerBatch], letters: list[ProducerBatch]
+        self, result: BatchResult, remaining: list[ProducerBatch], dead_letters: list[ProducerBatch]
     ) -> None:
         """Retry the remaining records of a rejected batch, and queue its dead letters.
 
@@ -119,7 +119,7 @@ class BatchCompleter:
             self.listeners.on_rejected(result.error)
             state.replace(batch, remaining)
         state.leave_gap(batch)
-        for letter in letters:
+        for letter in dead_letters:
             self.accumulator.add_closed(letter)
         self.accumulator.replace(batch, remaining)
 

@@ -58,20 +58,20 @@ class DeadLetterBatches:
             header_lists=header_lists(rejected),
         )
         texts = dict(result.response.record_errors)
-        named = sorted(result.rejected & texts.keys())
-        details = [texts[index] or message for index in named] or [message] * len(rejected)
+        explained = sorted(result.rejected & texts.keys())
+        details = [texts[index] or message for index in explained] or [message] * len(rejected)
         errors = np.full(len(rejected), result.row_error, np.int8)
         letter_rows = topic.to_dead_letters(rows, errors, details)
         topic_partition = TopicPartition(topic.name, UNASSIGNED)
         sizes = record_encoder.size_bounds(letter_rows.columns)
         bounds = ranges_within(sizes, self.client.config.batch_size - HEADER_SIZE)
-        letters = [
+        batches = [
             closed_batch(topic_partition, batch.created_at, letter_rows.columns.slice(start, stop))
             for start, stop in bounds
         ]
-        for letter in letters:
-            recompress(letter, batch.codec, self.client.config.compression_level)
-        return letters
+        for dead_letter_batch in batches:
+            recompress(dead_letter_batch, batch.codec, self.client.config.compression_level)
+        return batches
 
     def correct(self, result: BatchResult) -> ProducerBatch | None:
         """Return rejected dead letters in a corrected batch; None if correction is impossible."""

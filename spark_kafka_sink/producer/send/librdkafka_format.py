@@ -36,7 +36,7 @@ _STATES = {
 
 def window(values: Histogram) -> dict[str, int]:
     """Return a window's statistics in librdkafka's format; times are in microseconds."""
-    shown = {f"p{q}".replace(".", "_"): values.percentile(q) for q in _PERCENTILES}
+    percentiles = {f"p{q}".replace(".", "_"): values.percentile(q) for q in _PERCENTILES}
     return {
         "min": values.low,
         "max": values.high,
@@ -44,7 +44,7 @@ def window(values: Histogram) -> dict[str, int]:
         "sum": values.total,
         "cnt": values.count,
         "stddev": int(values.deviation),
-        **shown,
+        **percentiles,
         "outofrange": 0,
     }
 

@@ -70,8 +70,8 @@ class RejectionHandler:
             case Remedy.HALVE:
                 self.split(result, half(result.batch.raw_size))
             case Remedy.CORRECT:
-                letters = self.dead_letters
-                replacement = None if letters is None else letters.correct(result)
+                dead_letters = self.dead_letters
+                replacement = None if dead_letters is None else dead_letters.correct(result)
                 if replacement is None:
                     return False
                 self.completer.replace(result, [replacement])
@@ -127,22 +127,22 @@ class RejectionHandler:
         If too many rows are bad, fail the session.
         """
         remaining, rejected = self._split_off_rejected(result)
-        letters: list[ProducerBatch] = []
+        dead_letters: list[ProducerBatch] = []
         if self.dead_letters is not None:
-            letters = self.dead_letters.build(result, rejected, self._broker_message(result))
+            dead_letters = self.dead_letters.build(result, rejected, self._broker_message(result))
         try:
             self.bad_rows.check_ratio()
         except DeliveryError as error:
             self.outcome.fail(error)
-        self.completer.remove_rejected(result, remaining, letters)
+        self.completer.remove_rejected(result, remaining, dead_letters)
 
     def _choose_remedy(self, result: BatchResult) -> Remedy:
-        letters = self.dead_letters
+        dead_letters = self.dead_letters
         topic = result.batch.topic_partition.topic
         return choose_remedy(
             result,
             is_tolerant=self.bad_rows.policy.is_tolerant,
-            is_dead_letter=letters is not None and topic == letters.topic.name,
+            is_dead_letter=dead_letters is not None and topic == dead_letters.topic.name,
         )
 
     def _split_off_rejected(self, result: BatchResult) -> tuple[list[ProducerBatch], list[Record]]:

@@ -204,7 +204,7 @@ class TransactionManager:
             ProtocolError: the brokers do not support a requested feature.
         """
         if self.state not in FAILED:
-            self.timer.check(now)
+            self.timer.check_timeout(now)
         self._closed.forget_restarted(self._client.network)
         if self._in_flight or now < self._retry.due_at:
             return

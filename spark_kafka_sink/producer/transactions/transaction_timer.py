@@ -43,7 +43,7 @@ class TransactionTimer:
         self.started_ms = self._clock.wall_ms()
         self._started = now
 
-    def check(self, now: float) -> None:
+    def check_timeout(self, now: float) -> None:
         """Warn once if half of the timeout has passed.
 
         Raises:

@@ -97,8 +97,8 @@ def brokers(facts: PipelineFacts) -> Advice | None:
         return None
     if facts.compressing_share >= 0.6 or facts.throttled_share >= MIN_SHARE:
         return None
-    others = (round_trip_limit, small_batches, skew, row_by_row)
-    if _are_new(facts) or any(rule(facts) is not None for rule in others):
+    other_rules = (round_trip_limit, small_batches, skew, row_by_row)
+    if _are_new(facts) or any(rule(facts) is not None for rule in other_rules):
         return None
     return Advice(
         setting="the brokers",

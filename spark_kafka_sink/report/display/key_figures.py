@@ -114,10 +114,10 @@ def _speed(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
 
 
 def _latencies(report: DeliveryCounters) -> tuple[KeyFigure, ...]:
-    named = (("request", report.request_latency), ("queue", report.queue_latency))
+    histograms = (("request", report.request_latency), ("queue", report.queue_latency))
     return tuple(
         KeyFigure(f"{name} latency p{percent}", "ms", times.percentile(percent) / _MILLIS)
-        for name, times in named
+        for name, times in histograms
         for percent in (50, 99)
     )
 

@@ -187,8 +187,8 @@ def _row_outcomes(report: DeliveryCounters) -> list[tuple[str, str]]:
 
 
 def _bad_row_sums(report: DeliveryCounters) -> list[str]:
-    letters = [plural(report.dead_lettered, "dead letter")] if report.dead_lettered else []
-    return letters + ([f"{report.dropped:,} dropped"] if report.dropped else [])
+    dead_letters = [plural(report.dead_lettered, "dead letter")] if report.dead_lettered else []
+    return dead_letters + ([f"{report.dropped:,} dropped"] if report.dropped else [])
 
 
 def _statuses(report: DeliveryCounters) -> str:
@@ -206,10 +206,10 @@ def _statuses(report: DeliveryCounters) -> str:
 
 def _bad_row_lines(report: DeliveryCounters) -> list[tuple[str, str]]:
     """Return one line for each reason."""
-    letters = [plural(count.dead_lettered, "dead letter") for count in report.poison]
+    dead_letters = [plural(count.dead_lettered, "dead letter") for count in report.poison]
     return [
         ("bad rows", f"{count.reason}: {text}, {count.dropped:,} dropped")
-        for count, text in zip(report.poison, letters, strict=True)
+        for count, text in zip(report.poison, dead_letters, strict=True)
     ]
 
 
@@ -278,11 +278,11 @@ def _problems(report: DeliveryCounters) -> str:
         plural(report.retried_tasks, "task on a later attempt", "tasks on a later attempt"),
     ]
     ranked = sorted(report.errors, key=lambda pair: (-pair[1], pair[0]))
-    named = [f"{name} {times:,}" for name, times in ranked[:_ERRORS_SHOWN]]
+    counted_errors = [f"{name} {times:,}" for name, times in ranked[:_ERRORS_SHOWN]]
     omitted = (
         [plural(len(ranked) - _ERRORS_SHOWN, "other error")] if len(ranked) > _ERRORS_SHOWN else []
     )
-    return ", ".join(parts + named + omitted)
+    return ", ".join(parts + counted_errors + omitted)
 
 
 def _topics(report: DeliveryCounters) -> list[tuple[str, str]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
-_SHOWN = {
+_COMPARED = {
     "slowest task": "slowest task",
     "rate": "rate",
     "sent": "sent",
@@ -63,8 +63,10 @@ def _figure_title(report: DeliveryReport) -> str:
         parts.insert(0, "Dry run, nothing was sent")
     if lost := report.records - report.successful_records:
         parts.append(f"{lost:,} possibly not delivered")
-    if letters := report.dead_lettered:
-        parts.append(f"{letters:,} of them {'a dead letter' if letters == 1 else 'dead letters'}")
+    if dead_letters := report.dead_lettered:
+        parts.append(
+            f"{dead_letters:,} of them {'a dead letter' if dead_letters == 1 else 'dead letters'}"
+        )
     if report.dropped:
         parts.append(f"{plural(report.dropped, 'row')} dropped")
     if report.error:
@@ -133,9 +135,9 @@ def show_comparison(before: DeliveryReport, after: DeliveryReport) -> Figure:
     compared = compare(before, after)
     changes = {change.name: change for change in compared.changes}
     figure, axes = plt.subplots(
-        1, len(_SHOWN) + 1, figsize=(13, 3.4), width_ratios=[1] * len(_SHOWN) + [1.4]
+        1, len(_COMPARED) + 1, figsize=(13, 3.4), width_ratios=[1] * len(_COMPARED) + [1.4]
     )
-    for axis, (name, title) in zip(axes, _SHOWN.items(), strict=False):
+    for axis, (name, title) in zip(axes, _COMPARED.items(), strict=False):
         _draw_bars(axis, title, changes[name])
     _draw_settings(axes[-1], compared.settings)
     return panels.finish_figure(figure)

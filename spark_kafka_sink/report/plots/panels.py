@@ -134,10 +134,10 @@ def plot_records(axes: Axes, report: DeliveryReport) -> None:
     """Plot the records of each partition, with possibly undelivered records on top."""
     partitions, names = _largest_partitions(report)
     delivered = [partition.successful_records for partition in partitions]
-    others = [partition.records - partition.successful_records for partition in partitions]
-    bars = axes.bar(names, delivered, color=GOOD, label="persisted" if any(others) else "")
-    if any(others):
-        bars = axes.bar(names, others, bottom=delivered, color=BAD, label=NOT_DELIVERED)
+    undelivered = [partition.records - partition.successful_records for partition in partitions]
+    bars = axes.bar(names, delivered, color=GOOD, label="persisted" if any(undelivered) else "")
+    if any(undelivered):
+        bars = axes.bar(names, undelivered, bottom=delivered, color=BAD, label=NOT_DELIVERED)
     title = "Records that would be written" if report.dry_run else "Records by partition"
     set_labels(axes, f"{title}{_of_how_many(report)}", y="records")
     start_at_zero(axes, [partition.records for partition in partitions])
@@ -255,13 +255,13 @@ def plot_time(axes: Axes, report: DeliveryReport) -> None:
     axes.bar_label(bars, [f" {share:,.0f} %" for share in shares.values()])
     axes.invert_yaxis()
     busy = max(1, report.duration_sum_ms) * 1000
-    others = [f"compressing {100 * report.metrics.compression_time.total / busy:,.0f} %"]
+    parallel = [f"compressing {100 * report.metrics.compression_time.total / busy:,.0f} %"]
     if report.throttle_ms:
-        others.append(f"throttled {100_000 * report.throttle_ms / busy:,.0f} %")
+        parallel.append(f"throttled {100_000 * report.throttle_ms / busy:,.0f} %")
     set_labels(
         axes,
         "How tasks spent their time",
-        x=f"% of all tasks' time; in parallel: {', '.join(others)}",
+        x=f"% of all tasks' time; in parallel: {', '.join(parallel)}",
     )
     _percent(axes.xaxis)
     axes.set_xlim(0, 115)

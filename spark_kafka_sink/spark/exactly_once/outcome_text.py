@@ -43,8 +43,8 @@ class OutcomeText:
         if names:
             ends = " until it times out" if len(names) == 1 else " until they time out"
             until = ends if self.may_time_out else ""
-            shown = listed(names, _MAX_LISTED)
-            parts.append(f"{plural(len(names), 'transaction')} may be open{until}: {shown}")
+            listed_names = listed(names, _MAX_LISTED)
+            parts.append(f"{plural(len(names), 'transaction')} may be open{until}: {listed_names}")
         if problem:
             parts.append(f"transactions of tasks that did not finish may be open: {problem}")
         return "; ".join(parts)

@@ -91,14 +91,14 @@ def _too_short(requested: int | None, cap: int) -> errors.ConfigError:
     """Return the error for a transaction timeout that is too short to decide a batch safely."""
     raise_cap = f"raise the brokers' {_MAX_TIMEOUT}, which is {cap}"
     if requested is None:
-        where = f"the brokers' {_MAX_TIMEOUT} is {cap}"
+        cause = f"the brokers' {_MAX_TIMEOUT} is {cap}"
         hint = f"{raise_cap.capitalize()}."
     else:
-        where = f"option kafka.{TRANSACTION_TIMEOUT} is {requested}"
+        cause = f"option kafka.{TRANSACTION_TIMEOUT} is {requested}"
         hint = "Raise it, or remove it to use the brokers' maximum."
         hint += "." if cap >= MIN_TIMEOUT_MS else f", and {raise_cap}."
     return errors.ConfigError(
-        f"{where}; deliveryGuarantee=exactly-once needs at least {MIN_TIMEOUT_MS}: with a shorter "
+        f"{cause}; deliveryGuarantee=exactly-once needs at least {MIN_TIMEOUT_MS}: with a shorter "
         f"timeout, a paused driver could leave a batch partially committed",
         hint=hint,
     )

@@ -257,12 +257,12 @@ class Publication:
             path = micro_batch_path(configured_path, self.batch_id)
             stored = _read_stored(path, self._stream_folder)
             is_taken = stored is not None and stored.query_id
-            own = path_within(configured_path, _UNKNOWN_QUERY) if is_taken else configured_path
-            return micro_batch_path(own, self.batch_id)
-        own = own_report_path(configured_path, StreamIdentity("", query_id), folder.application)
-        if own != configured_path:
-            warn_of_own_path(configured_path, own, folder.application)
-        return micro_batch_path(own, self.batch_id)
+            path = path_within(configured_path, _UNKNOWN_QUERY) if is_taken else configured_path
+            return micro_batch_path(path, self.batch_id)
+        path = own_report_path(configured_path, StreamIdentity("", query_id), folder.application)
+        if path != configured_path:
+            warn_of_own_path(configured_path, path, folder.application)
+        return micro_batch_path(path, self.batch_id)
 
 
 def _log_text(outcome: str, report: DeliveryReport, summary: SummaryMode) -> str:

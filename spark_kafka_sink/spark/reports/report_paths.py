@@ -89,8 +89,8 @@ class StreamIdentity:
 def micro_batch_path(path: str, batch_id: int) -> str:
     """Return the path of a micro-batch's report; `path` is a folder or contains `{batchId}`."""
     base, query = split_query(path)
-    named = base if _NUMBER in base else f"{base.rstrip('/')}/batch-{_NUMBER}.json"
-    return named.replace(_NUMBER, str(batch_id)) + query
+    numbered = base if _NUMBER in base else f"{base.rstrip('/')}/batch-{_NUMBER}.json"
+    return numbered.replace(_NUMBER, str(batch_id)) + query
 
 
 def micro_batch_folders(path: str) -> int:
@@ -117,16 +117,16 @@ def own_report_path(path: str, stream: StreamIdentity, owners: Path) -> str:
         owners: folder of the application that records the owner of each path.
     """
     try:
-        for own in (path, path_within(path, stream.folder)):
-            owner = _claim_for(owners / f"{digest(_without_slash(own))}.stream", stream)
+        for candidate in (path, path_within(path, stream.folder)):
+            owner = _claim_for(owners / f"{digest(_without_slash(candidate))}.stream", stream)
             if not stream.differs_from(owner):
-                return own
+                return candidate
     except (OSError, ValueError):  # For example, Spark is deleting the folder.
         return path
     return path_within(path, f"query-{stream.digest}")  # Another query has the same name.
 
 
-def warn_of_own_path(path: str, own: str, owners: Path) -> None:
+def warn_of_own_path(path: str, own_path: str, owners: Path) -> None:
     """Warn once per application that the stream's reports are written to a different path.
 
     A warning once per process would not suffice, because Spark plans a stream's micro-batches in
@@ -134,18 +134,18 @@ def warn_of_own_path(path: str, own: str, owners: Path) -> None:
 
     Args:
         path: the value of the option `reportPath`.
-        own: the path to which the reports are written.
+        own_path: the path to which the reports are written.
         owners: see `own_report_path`.
     """
     try:
-        (owners / f"{digest(own)}.warned").touch(exist_ok=False)
+        (owners / f"{digest(own_path)}.warned").touch(exist_ok=False)
     except OSError:  # The file exists, or the folder is being deleted.
         return
     _LOG.warning(
         "reportPath %s is used by another stream of this application: the reports of this stream "
         "are written to %s. Set a different reportPath for each stream.",
         redact_uri(path),
-        redact_uri(own),
+        redact_uri(own_path),
     )
 
 

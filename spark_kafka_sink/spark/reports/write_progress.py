@@ -59,7 +59,7 @@ def line_display() -> Callable[[WriteProgress], None]:
 class NotebookDisplay(Protocol):
     """Interface of IPython's DisplayHandle."""
 
-    def update(self, shown: object, /) -> None:
+    def update(self, content: object, /) -> None:
         """Replace the displayed object."""
 
 
@@ -116,7 +116,7 @@ class ProgressListener:
             interval_s=interval_s,
         )
         self._show = show
-        self._shown: WriteProgress | None = None
+        self._displayed: WriteProgress | None = None
         """The last displayed progress, without its times. Used only by the listener's thread."""
         self._end = Event()
         self._lock = Lock()
@@ -159,9 +159,9 @@ class ProgressListener:
         """
         latest = self.latest
         counts = replace(latest, seconds=0.0, rate=0.0)
-        if counts != self._shown or (latest.running and not at_end):
+        if counts != self._displayed or (latest.running and not at_end):
             self._show(latest)
-        self._shown = counts
+        self._displayed = counts
 
     def _receive_datagram(self) -> bool:
         """Receive a datagram; return True if it came from a task."""
@@ -214,9 +214,9 @@ def progress(
             hint="With Spark Connect, use last_report() after the write, or the Spark UI.",
         )
     host = context.getConf().get("spark.driver.host") or "127.0.0.1"
-    shown = show or line_display()
+    display = show or line_display()
     try:
-        listener = ProgressListener(host, interval_s, shown)
+        listener = ProgressListener(host, interval_s, display)
     except OSError as error:
         raise ReportError(
             f"progress() cannot listen on spark.driver.host {host}: {error}",
@@ -234,8 +234,8 @@ def progress(
     finally:
         ProgressAddress.withdraw(folder.path)
         listener.close()
-        if isinstance(shown, NotebookLine):
-            shown.close()
+        if isinstance(display, NotebookLine):
+            display.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,11 +162,11 @@ def read_topics(
     names = [_topic_name(raw_name) for raw_name in raw]
     wrong = [index for index, name in enumerate(names) if name is None]
     if wrong:
-        shown = raw[wrong[0]].decode(errors="backslashreplace")[:MAX_VALUE_CHARS]
+        value = raw[wrong[0]].decode(errors="backslashreplace")[:MAX_VALUE_CHARS]
         checks.reject(
             np.flatnonzero(np.isin(numbers, wrong)),
             RowError.INVALID_TOPIC,
-            f"the column `topic` contains {shown!r}, which is not a valid topic name, first in",
+            f"the column `topic` contains {value!r}, which is not a valid topic name, first in",
             TOPIC_NAMES,
         )
         numbers = _renumber_without(wrong, len(names))[numbers]

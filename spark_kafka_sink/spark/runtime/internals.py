@@ -77,7 +77,7 @@ DAEMON = "pyspark.daemon"
 _SLACK_S = 0.5
 """Seconds that a daemon may be idle between its start and its first fork."""
 _LOG_LEVEL = "spark.log.level"
-_QUIET = re.compile(rf"{re.escape(_LOG_LEVEL)}=(ERROR|FATAL|OFF)", re.IGNORECASE)
+_QUIET_LEVEL = re.compile(rf"{re.escape(_LOG_LEVEL)}=(ERROR|FATAL|OFF)", re.IGNORECASE)
 _TERMINALS = ("/dev/pts/", "/dev/tty", "/dev/console")
 _KERNELS = ("ipykernel", "kernel_launcher")
 _EPOCHS, _QUERY = "epoch update thread for"[:15], "stream execution thread for"[:15]
@@ -252,13 +252,13 @@ def only_errors_are_logged(proc: Path = PROC) -> bool:
     context = SparkContext._active_spark_context  # noqa: SLF001 - see `source`
     if context is not None:  # The JVM can be a child of this process, not an ancestor.
         # getConf() would send 200 requests to the JVM, to copy each setting.
-        return bool(_QUIET.fullmatch(f"{_LOG_LEVEL}={context._conf.get(_LOG_LEVEL)}"))  # noqa: SLF001
+        return bool(_QUIET_LEVEL.fullmatch(f"{_LOG_LEVEL}={context._conf.get(_LOG_LEVEL)}"))  # noqa: SLF001
     return _has_quiet_ancestor(proc)
 
 
 @cache
 def _has_quiet_ancestor(proc: Path) -> bool:
-    return any(_QUIET.fullmatch(word) for _, words in command_lines(proc) for word in words)
+    return any(_QUIET_LEVEL.fullmatch(word) for _, words in command_lines(proc) for word in words)
 
 
 @_probe(

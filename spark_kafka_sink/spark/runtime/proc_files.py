@@ -64,8 +64,8 @@ def threads_named(names: Collection[str], proc: Path) -> list[Path]:
             threads = list((process / "task").iterdir())
         except OSError:
             return []
-        if named := [thread for thread in threads if thread_name(thread) in names]:
-            return named
+        if matching := [thread for thread in threads if thread_name(thread) in names]:
+            return matching
     return []
 
 

@@ -67,11 +67,11 @@ _REJECTIONS = (
     ),
 )
 """Pattern of Spark's error text, explanation, and hint."""
-_RAISED = re.compile(r"(?:^|: )(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
+_RAISED_ERROR = re.compile(r"(?:^|: )(?:spark_kafka_sink(?:\.\w+)*\.)(\w+Error): ", re.MULTILINE)
 """The start of a traceback's last line: the module and class of the error, at the start of a line
 or after Spark's introduction.
 """
-_END = re.compile(
+_TRACEBACK_END = re.compile(
     r"\n\s*\n|\n\tat |\n\s*JVM stacktrace:|\nCaused by: |\n(?:During handling|The above exception)"
     r"|\n\s*SQLSTATE: |\n=== Streaming Query ==="
 )
@@ -134,12 +134,12 @@ def show_errors_briefly(shell: Any) -> None:
         sys.last_traceback = trace
         error = error_of(exception)
         if error is None:
-            shown = shell.InteractiveTB.structured_traceback(kind, exception, trace, tb_offset)
-            shell._showtraceback(kind, exception, shown)  # noqa: SLF001 - handlers use it
+            lines = shell.InteractiveTB.structured_traceback(kind, exception, trace, tb_offset)
+            shell._showtraceback(kind, exception, lines)  # noqa: SLF001 - handlers use it
         else:
-            shown = [f"{type(error).__name__}: {error}", "(%tb shows the traceback)"]
-            shell._showtraceback(type(error), error, shown)  # noqa: SLF001
-        return list(shown)
+            lines = [f"{type(error).__name__}: {error}", "(%tb shows the traceback)"]
+            shell._showtraceback(type(error), error, lines)  # noqa: SLF001
+        return list(lines)
 
     shell.set_custom_exc((PySparkException, KafkaProdError), show)
 
@@ -193,8 +193,8 @@ def _not_found() -> KafkaProdError:
 def _python_of_spark() -> tuple[str, str]:
     """Return the variable that selects Spark's Python for data sources, and that Python's path."""
     for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"):
-        if named := os.environ.get(name):
-            return name, shutil.which(named) or named
+        if configured := os.environ.get(name):
+            return name, shutil.which(configured) or configured
     return "PYSPARK_PYTHON", shutil.which("python3") or "python3"
 
 
@@ -226,14 +226,14 @@ def parse_error(text: str) -> KafkaProdError | None:
     Only errors of this package are found. An unknown class becomes a `KafkaProdError`.
     """
     last = None
-    for match in _RAISED.finditer(text):
+    for match in _RAISED_ERROR.finditer(text):
         if last is not None and "\n\tat " in text[last.end() : match.start()]:
             break  # The JVM repeats the traceback as the cause.
         last = match
     if last is None:
         return None
     body = text[last.end() :]
-    end = _END.search(body)
+    end = _TRACEBACK_END.search(body)
     kind = getattr(errors, last[1], KafkaProdError)
     return _rebuild_error(kind, (body[: end.start()] if end else body).rstrip())
 

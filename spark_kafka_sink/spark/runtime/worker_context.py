@@ -19,9 +19,9 @@ _DEFAULTS = {ARROW_BYTES: ARROW_BATCH_BYTES, ARROW_RECORDS: 10_000}
 _UNLIMITED_RECORDS = 2**31 - 1
 _SIZE = re.compile(r"([0-9]+)([kmgtp]?)b?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_OTHER = re.compile(r"[^A-Za-z0-9._-]+")
+_NOT_IN_CLIENT_ID = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME_CHARS = 100
-_UNITS = ("", "k", "m", "g", "t", "p")
+_SIZE_UNITS = ("", "k", "m", "g", "t", "p")
 
 
 def lacks_query() -> bool:
@@ -66,7 +66,7 @@ def client_id(query_name: str = "") -> str:
 
 def _as_client_id(name: str) -> str:
     """Replace characters that metrics and quotas do not display unchanged."""
-    return _OTHER.sub("_", name)[:_MAX_NAME_CHARS].strip("_")
+    return _NOT_IN_CLIENT_ID.sub("_", name)[:_MAX_NAME_CHARS].strip("_")
 
 
 def arrow_batch_limits(columns: int) -> tuple[tuple[str, str], ...]:
@@ -92,7 +92,7 @@ def _parse_byte_size(text: str | None, default: int) -> int:
     if text is None:
         return default
     size = _SIZE.fullmatch(text.strip().lower())
-    return -1 if size is None else int(size[1]) << 10 * _UNITS.index(size[2])
+    return -1 if size is None else int(size[1]) << 10 * _SIZE_UNITS.index(size[2])
 
 
 def artifact_folder() -> str | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.common.masking import shown
+from spark_kafka_sink.common.masking import safe_repr
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.common.text import shortened_type
 from spark_kafka_sink.config.formats import FieldsInclude, Format, FormatsConfig, PartFormat
@@ -125,13 +125,13 @@ def _all_columns(schema: types.StructType, formats: FormatsConfig) -> tuple[str,
         )
     for name, meaning in _ROLES.items():
         if name in schema.names and name not in formats.key.fields:
-            others = [other for other in schema.names if other != name]
-            if not others:
+            other_columns = [other for other in schema.names if other != name]
+            if not other_columns:
                 raise ColumnError(
                     f"the only column is `{name}`, which could be the value or {meaning}",
                     hint=f"To write it in the value, set value.fields={name}, or rename it.",
                 )
-            listed = _listed(others)
+            listed = _listed(other_columns)
             key = "; to use it as both, also set key.fields=key" if name == "key" else ""
             raise ColumnError(
                 f"the column `{name}` could be a field of the value or {meaning}",
@@ -168,7 +168,7 @@ def _of_fields(schema: types.StructType, part: PartFormat, names: Sequence[str])
     for name in names:
         if name not in schema.names:
             raise ColumnError(
-                f"{part.part}.fields lists {shown(name)}, but the DataFrame has no such column",
+                f"{part.part}.fields lists {safe_repr(name)}, but the DataFrame has no such column",
                 hint=_nested_hint(name, schema)
                 or did_you_mean(name, schema.names)
                 or f"The DataFrame has: {_listed(schema.names)}.",

@@ -135,7 +135,7 @@ def _complete_specs(
             None if spec is None else builder.with_field_numbers(builder.draft(spec, part))
             for spec, part in _parts_of(roles, config)
         ]
-        builder.check([draft for draft in drafts if draft is not None])
+        builder.check_compatibility([draft for draft in drafts if draft is not None])
         key, value = (None if draft is None else builder.finish(draft) for draft in drafts)
     return replace(roles, key_spec=key, value_spec=value)
 
@@ -210,7 +210,7 @@ class _SpecBuilder:
         spec = replace(draft.spec, schema=text)
         return replace(draft, spec=spec, candidate=replace(candidate, text=text))
 
-    def check(self, drafts: Sequence[_Draft]) -> None:
+    def check_compatibility(self, drafts: Sequence[_Draft]) -> None:
         """Check the schemas in a dry run, or if there are two, so that none or both are registered.
 
         Raises:

@@ -4,11 +4,11 @@ import pytest
 
 from spark_kafka_sink.common.masking import (
     SecretKind,
+    safe_file,
+    safe_name,
+    safe_repr,
+    safe_variable,
     secret_kind,
-    shown,
-    shown_file,
-    shown_name,
-    shown_variable,
 )
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----\n"
@@ -31,31 +31,31 @@ KEY = "-----BEGIN PRIVATE KEY-----\nMIGHAgEA\n-----END PRIVATE KEY-----\n"
 def test_possible_secret_is_described(text: str, kind: SecretKind) -> None:
     described = f"a text of {len(text)} characters that looks like {kind.value}"
     assert secret_kind(text) is kind
-    assert shown(text) == described
-    assert shown_name(text) == f"({described})"
-    assert described in shown_file(text)
-    assert described in shown_variable(text)
+    assert safe_repr(text) == described
+    assert safe_name(text) == f"({described})"
+    assert described in safe_file(text)
+    assert described in safe_variable(text)
 
 
 @pytest.mark.parametrize("text", ["", "most", "broker:9092", "my-topic", "/run/secrets/password"])
 def test_short_harmless_value_is_repeated(text: str) -> None:
-    assert shown(text) == repr(text)
+    assert safe_repr(text) == repr(text)
 
 
 def test_long_text_is_described() -> None:
-    assert shown("x" * 1704) == "a text of 1,704 characters"
-    assert shown_file("/" + "x" * 1703).startswith(
+    assert safe_repr("x" * 1704) == "a text of 1,704 characters"
+    assert safe_file("/" + "x" * 1703).startswith(
         "a file whose name is a text of 1,704 characters, "
     )
 
 
 @pytest.mark.parametrize("path", ["/run/secrets/kafka-password", "tls/ca", "ca.pem", "C:\\ca"])
 def test_path_is_repeated(path: str) -> None:
-    assert shown_file(path) == f"the file {path}"
+    assert safe_file(path) == f"the file {path}"
 
 
 def test_password_in_place_of_a_name_is_not_repeated() -> None:
-    assert "hunter2" not in shown_file("hunter2")
-    assert "hunter2" not in shown_variable("hunter2")
-    assert shown_variable("KAFKA_PASSWORD") == "the environment variable KAFKA_PASSWORD"
-    assert shown_name("sasl.password=x") == "(a text of 15 characters that looks like a password)"
+    assert "hunter2" not in safe_file("hunter2")
+    assert "hunter2" not in safe_variable("hunter2")
+    assert safe_variable("KAFKA_PASSWORD") == "the environment variable KAFKA_PASSWORD"
+    assert safe_name("sasl.password=x") == "(a text of 15 characters that looks like a password)"

@@ -40,8 +40,8 @@ def test_findings_that_fail_a_write(finding: Finding, modes: set[PreflightMode])
 
 def test_default_fails_only_for_findings_that_apply_to_every_host() -> None:
     with pytest.raises(KafkaProdError, match="nobody is there"):
-        PreflightCheck(examine=CountingExaminer(HERE_ALONE, CERTAIN)).check(write())
-    PreflightCheck(examine=CountingExaminer(HERE_ALONE)).check(write())
+        PreflightCheck(examine=CountingExaminer(HERE_ALONE, CERTAIN)).check_write(write())
+    PreflightCheck(examine=CountingExaminer(HERE_ALONE)).check_write(write())
 
 
 class CountingExaminer:
@@ -64,28 +64,28 @@ def write(**options: str) -> PlannedWrite:
 def test_stream_is_checked_once_per_start_and_a_batch_again_after_a_while() -> None:
     clock, examiner = ManualClock(), CountingExaminer(FINE)
     check = PreflightCheck(clock=clock, examine=examiner)
-    check.check(write(), of_stream=True, start=1)
+    check.check_write(write(), of_stream=True, start=1)
     clock.advance(CHECK_VALID_S + 1)
-    check.check(write(), of_stream=True, start=1)
+    check.check_write(write(), of_stream=True, start=1)
     assert examiner.times == 1
-    check.check(write(), of_stream=True, start=2)
+    check.check_write(write(), of_stream=True, start=2)
     assert examiner.times == 2
-    check.check(write())
-    check.check(write(reportPath="elsewhere.json", summary="off"))
+    check.check_write(write())
+    check.check_write(write(reportPath="elsewhere.json", summary="off"))
     assert examiner.times == 3
-    check.check(write(topic="other"))
+    check.check_write(write(topic="other"))
     assert examiner.times == 4
 
 
 def test_tolerated_failure_is_reported_again_sooner() -> None:
     clock, examiner = ManualClock(), CountingExaminer(HERE_ALONE)
     check = PreflightCheck(clock=clock, examine=examiner)
-    check.check(write())
+    check.check_write(write())
     clock.advance(FAILED_CHECK_VALID_S - 1)
-    check.check(write())
+    check.check_write(write())
     assert examiner.times == 1
     clock.advance(2)
-    check.check(write())
+    check.check_write(write())
     assert examiner.times == 2
 
 
@@ -94,20 +94,20 @@ def test_fatal_findings_are_checked_again_and_off_disables_the_check() -> None:
     check = PreflightCheck(examine=examiner)
     for _ in range(2):
         with pytest.raises(KafkaProdError):
-            check.check(write(preflight="fail"), of_stream=True)
+            check.check_write(write(preflight="fail"), of_stream=True)
     assert examiner.times == 2
-    check.check(write(preflight="off"))
+    check.check_write(write(preflight="off"))
     assert examiner.times == 2
 
 
 def test_each_finding_is_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
     examiner = CountingExaminer(FINE, DOUBTFUL, HERE_ALONE)
-    PreflightCheck(examine=examiner).check(write())
+    PreflightCheck(examine=examiner).check_write(write())
     doubtful, certain = caplog.messages
     assert doubtful == "preflight: nobody is there."
     assert certain.startswith("preflight: nobody is there. ")
     assert "preflight=fail" in certain
-    PreflightCheck(examine=examiner).check(write(), only_errors=True)
+    PreflightCheck(examine=examiner).check_write(write(), only_errors=True)
     assert caplog.messages[2:] == [certain]
 
 
@@ -125,8 +125,8 @@ def test_failing_check_does_not_fail_the_write(
         raise error
 
     check = PreflightCheck(examine=fails)
-    check.check(write())
+    check.check_write(write())
     assert caplog.messages == [f"preflight: {says}"]
     for options in ({"preflight": "fail"}, {"topic.create": "true"}):
         with pytest.raises(type(error)):
-            check.check(write(**options))
+            check.check_write(write(**options))

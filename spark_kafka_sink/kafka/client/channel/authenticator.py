@@ -197,8 +197,8 @@ def _naming_mechanism(mechanism: Mechanism) -> Iterator[None]:
         if mechanism.value in error.message:
             raise
         message = f"SASL mechanism {mechanism.value}: {error.message}"
-        named = AuthenticationError(message, kafka_error=error.kafka_error, hint=error.hint)
-        raise named from error.__cause__
+        named_error = AuthenticationError(message, kafka_error=error.kafka_error, hint=error.hint)
+        raise named_error from error.__cause__
 
 
 def _negotiated_version(api: ApiKey, versions: Mapping[int, VersionRange]) -> int:

@@ -135,20 +135,20 @@ def _reason_of(error: Exception) -> str:
 
 
 def _diagnose_rejection(error: errors.KafkaProdError, circumstances: Circumstances) -> Diagnosis:
-    named = copy(error)
-    named.broker = named.broker or circumstances.broker
-    return Diagnosis(_message_with_hint(error), FailureKind.REJECTED, named)
+    located_error = copy(error)
+    located_error.broker = located_error.broker or circumstances.broker
+    return Diagnosis(_message_with_hint(error), FailureKind.REJECTED, located_error)
 
 
 def _other_protocol(error: OtherProtocolError, circumstances: Circumstances) -> Diagnosis:
     protocol = circumstances.security.protocol
     if isinstance(error, TlsBytesError) and protocol in _ENCRYPTED:
-        named = errors.BrokerUnavailableError(
+        unavailable = errors.BrokerUnavailableError(
             f"the port uses TLS, but kafka.security.protocol is {protocol.value}",
             hint=f"Set kafka.security.protocol={_ENCRYPTED[protocol].value}"
             + ("." if protocol.uses_sasl else ", or SASL_SSL if it requires a login."),
         )
-        return _diagnose_rejection(named, circumstances)
+        return _diagnose_rejection(unavailable, circumstances)
     unclear = errors.BrokerUnavailableError(
         error.message, broker=circumstances.broker, hint=error.hint
     )

@@ -15,7 +15,7 @@ import gssapi
 from gssapi.exceptions import GSSError
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
-from spark_kafka_sink.common.masking import shown_file
+from spark_kafka_sink.common.masking import safe_file
 from spark_kafka_sink.common.text import quoted
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange, check_size
 
@@ -146,6 +146,6 @@ def _ticket_source(login: KerberosLogin) -> str:
 def _check_keytab(path: str | None) -> None:
     if path is not None and not os.access(Path(path), os.R_OK):
         raise ConfigError(
-            f"the keytab is {shown_file(path)}, which cannot be read on {socket.gethostname()}",
+            f"the keytab is {safe_file(path)}, which cannot be read on {socket.gethostname()}",
             hint="Ship it with spark.files or --files, or put it on every executor.",
         )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown_file, shown_name
+from spark_kafka_sink.common.masking import safe_file, safe_name
 from spark_kafka_sink.config.security.security_config import (
     TRUSTSTORE_LOCATION,
     TlsConfig,
@@ -136,8 +136,8 @@ def _limit_versions(
     context: ClientSslContext, protocols: tuple[TlsVersion, ...], suites: CipherSuites
 ) -> None:
     """Disable versions for which no suite is selected, as in Java."""
-    named = {TlsVersion.TLS_1_2: suites.tls_1_2, TlsVersion.TLS_1_3: suites.tls_1_3}
-    enabled = [version for version in protocols if named[version] or not any(named.values())]
+    names = {TlsVersion.TLS_1_2: suites.tls_1_2, TlsVersion.TLS_1_3: suites.tls_1_3}
+    enabled = [version for version in protocols if names[version] or not any(names.values())]
     if not enabled:
         raise ConfigError(
             "none of the suites in kafka.ssl.cipher.suites belongs to a version in "
@@ -162,7 +162,7 @@ def _limit_suites(context: ClientSslContext, suites: CipherSuites) -> None:
     except ssl.SSLError as error:
         raise ConfigError(
             "OpenSSL supports none of the suites in kafka.ssl.cipher.suites: "
-            f"{', '.join(map(shown_name, suites.tls_1_2))}",
+            f"{', '.join(map(safe_name, suites.tls_1_2))}",
             hint="Use Java's names, such as TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384.",
         ) from error
 
@@ -228,7 +228,7 @@ def system_authorities_note() -> str:
     kinds = {paths.openssl_cafile_env: "file", paths.openssl_capath_env: "folder"}
     values = {name: os.environ[name] for name in kinds if name in os.environ}
     return "".join(
-        f"; the environment variable {name} is {shown_file(path, kinds[name]) if path else 'empty'}"
+        f"; the environment variable {name} is {safe_file(path, kinds[name]) if path else 'empty'}"
         for name, path in values.items()
     )
 

@@ -89,7 +89,7 @@ class _Explanation(NamedTuple):
     hint: str
 
 
-_OTHERS: dict[str, _Explanation] = {
+_EXPLANATIONS: dict[str, _Explanation] = {
     # OpenSSL's error names for bytes that are not a TLS record.
     **dict.fromkeys(
         (
@@ -186,7 +186,7 @@ def _explain_error(error: OSError, reason: str, config: TlsConfig) -> _Explanati
     if reason in _HANDSHAKE:
         return _explain_rejected_handshake(reason, config)
     message = f"the TLS handshake failed: {_readable_reason(reason) or error}"
-    return _OTHERS.get(reason) or _Explanation(message, "See the broker's log.")
+    return _EXPLANATIONS.get(reason) or _Explanation(message, "See the broker's log.")
 
 
 def _explain_rejected_handshake(reason: str, config: TlsConfig) -> _Explanation:
@@ -272,28 +272,28 @@ def _explain_rejected_certificate(
 ) -> _Explanation:
     """Explain why the broker's certificate was rejected, by OpenSSL's verify_code."""
     code = error.verify_code
-    shown = (
+    peer = (
         parse_peer_certificate(error.certificate)
         if isinstance(error, PeerCertificateError)
         else None
     )
     if code in _OTHER_HOST:
         return _Explanation(
-            _describe_other_host(shown, broker),
+            _describe_other_host(peer, broker),
             "Connect by a name that is in the certificate: check kafka.bootstrap.servers and the "
             "broker's advertised.listeners. An empty kafka.ssl.endpoint.identification.algorithm "
             "disables the check.",
         )
     if code in _UNKNOWN_AUTHORITY:
-        return _Explanation(_describe_unknown_authority(code, shown), _trust_advice(config))
+        return _Explanation(_describe_unknown_authority(code, peer), _trust_advice(config))
     if code == VerifyError.CERT_HAS_EXPIRED:
-        until = f": its own certificate is valid until {shown.valid_until}" if shown else ""
+        until = f": its own certificate is valid until {peer.valid_until}" if peer else ""
         return _Explanation(
             f"the broker's certificate, or an issuing CA's, has expired{until}",
             "Renew the certificate on the broker. If it is still valid, check this host's clock.",
         )
     if code == VerifyError.CERT_NOT_YET_VALID:
-        start = f": its own certificate is valid from {shown.valid_from}" if shown else ""
+        start = f": its own certificate is valid from {peer.valid_from}" if peer else ""
         return _Explanation(
             f"the broker's certificate, or an issuing CA's, is not yet valid{start}",
             "Check the clocks of this host and of the certificate's issuer.",
@@ -304,18 +304,18 @@ def _explain_rejected_certificate(
     )
 
 
-def _describe_other_host(shown: PeerCertificate | None, broker: str) -> str:
+def _describe_other_host(certificate: PeerCertificate | None, broker: str) -> str:
     host = broker.rpartition(":")[0].strip("[]") or broker
-    if shown is None or shown.names is None:
+    if certificate is None or certificate.names is None:
         return f"the broker's certificate is not valid for {host}"
-    names = listed(shown.names, _MAX_NAMES) or "no host"
+    names = listed(certificate.names, _MAX_NAMES) or "no host"
     return f"the broker's certificate is valid for {names}, not for {host}"
 
 
-def _describe_unknown_authority(code: int, shown: PeerCertificate | None) -> str:
+def _describe_unknown_authority(code: int, certificate: PeerCertificate | None) -> str:
     if code == VerifyError.DEPTH_ZERO_SELF_SIGNED_CERT:
         return "the broker's certificate is self-signed and not in the truststore"
-    issuer_note = f", {shown.issuer}" if shown else ""
+    issuer_note = f", {certificate.issuer}" if certificate else ""
     return f"the broker's certificate is signed by an authority that is not trusted{issuer_note}"
 
 

@@ -109,9 +109,9 @@ def read_pkcs12(content: bytes, password: Secret | None, option: str) -> PKCS12K
 
 def all_certificates(store: PKCS12KeyAndCertificates) -> list[bytes]:
     """Return every certificate of a store as DER."""
-    own = [store.cert.certificate] if store.cert else []
-    others = [entry.certificate for entry in store.additional_certs]
-    return [_der(certificate) for certificate in own + others]
+    key_certificates = [store.cert.certificate] if store.cert else []
+    additional = [entry.certificate for entry in store.additional_certs]
+    return [_der(certificate) for certificate in key_certificates + additional]
 
 
 def certificate_chain(store: PKCS12KeyAndCertificates) -> tuple[bytes, ...]:
@@ -130,11 +130,11 @@ def certificate_chain(store: PKCS12KeyAndCertificates) -> tuple[bytes, ...]:
 
 
 def _find_issuer(
-    certificate: x509.Certificate, others: list[x509.Certificate]
+    certificate: x509.Certificate, candidates: list[x509.Certificate]
 ) -> x509.Certificate | None:
     if certificate.issuer == certificate.subject:
         return None
-    return next((other for other in others if other.subject == certificate.issuer), None)
+    return next((other for other in candidates if other.subject == certificate.issuer), None)
 
 
 def _der(certificate: x509.Certificate) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import shown_file
+from spark_kafka_sink.common.masking import safe_file
 from spark_kafka_sink.config.security.security_config import (
     KeyStore,
     StoreType,
@@ -77,7 +77,7 @@ def _read_store(location: str, option: str) -> bytes:
     except OSError as error:
         # Without the cause, because it contains the location, which might be a secret.
         raise ConfigError(
-            f"option {option} refers to {shown_file(location)}, which cannot be read on "
+            f"option {option} refers to {safe_file(location)}, which cannot be read on "
             f"{socket.gethostname()}: {error.strerror}",
             hint=_unreadable_hint(location, error),
         ) from None
@@ -86,7 +86,7 @@ def _read_store(location: str, option: str) -> bytes:
 def _unreadable_hint(location: str, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return "Grant read permission to the user of Spark's driver and executors."
-    if Path(location).is_absolute() and location in shown_file(location):
+    if Path(location).is_absolute() and location in safe_file(location):
         return (
             "The file must be on the driver and on every executor: put it there, or ship it with "
             f"--files {location} and set the option to {Path(location).name}."

@@ -105,14 +105,14 @@ def test_stream_tolerates_a_store_being_replaced(
     store = tmp_path / "ca.pem"
     security, stream_check = settings(store), StreamSecurityCheck(settling=0.0)
     store.write_text(CertificateAuthority().certificate_pem)
-    stream_check.check(security)
+    stream_check.check_files(security)
     store.write_text("")
     with caplog.at_level(logging.WARNING):
-        stream_check.check(security)
-        stream_check.check(security)
+        stream_check.check_files(security)
+        stream_check.check_files(security)
     assert "kafka.ssl.ca.location" in caplog.text
     with pytest.raises(ConfigError):
-        StreamSecurityCheck(settling=0.0).check(security)
+        StreamSecurityCheck(settling=0.0).check_files(security)
 
 
 def test_first_check_of_a_stream_waits_for_a_store_being_replaced(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_first_check_of_a_stream_waits_for_a_store_being_replaced(tmp_path: Path
         finally:
             store.write_text(CertificateAuthority().certificate_pem)
 
-    StreamSecurityCheck(check, settling=20.0).check(settings(store))
+    StreamSecurityCheck(check, settling=20.0).check_files(settings(store))
 
 
 @pytest.mark.parametrize(
