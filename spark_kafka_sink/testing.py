@@ -153,14 +153,12 @@ def _topics(expected: Sequence[ComparedRow], topic: str | None) -> list[str]:
 
 
 class ComparedRow(NamedTuple):
-    """A row or record. Columns that are not compared are None.
-
-    `value` is canonical JSON if it is a JSON object or array.
-    """
+    """A row or record. Columns that are not compared are None."""
 
     topic: str | None
     key: bytes | None
     value: bytes | None
+    """Canonical JSON if it is a JSON object or array."""
     headers: tuple[tuple[str, bytes | None], ...]
 
     @property

@@ -43,9 +43,10 @@ def _not_running() -> BrokerUnavailableError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSnapshot:
-    """A snapshot of a partition. `leader` is -1 if the partition has no leader."""
+    """A snapshot of a partition."""
 
     leader: int
+    """The leader's id, or -1 if the partition has no leader."""
     leader_epoch: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]

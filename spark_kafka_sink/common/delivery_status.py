@@ -46,17 +46,15 @@ _LINE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """Number of records in one partition that have the same outcome.
-
-    `partition` is negative for records without a partition. `error` is the name of Kafka's error or
-    of a client-side error; None if there is no error.
-    """
+    """Number of records in one partition that have the same outcome."""
 
     topic: str
     partition: int
+    """The partition's index; negative for records without a partition."""
     records: int
     status: DeliveryStatus
     error: str | None = None
+    """The name of Kafka's error or of a client-side error; None if there is no error."""
 
     def __str__(self) -> str:
         reason = f" ({self.error})" if self.error else ""

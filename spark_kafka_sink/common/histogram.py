@@ -55,12 +55,12 @@ def step_top(step: int) -> int:
 class Histogram:
     """A distribution of whole numbers. Percentiles are at most 1% too large, never too small.
 
-    `buckets` contains (bucket, count) in ascending order, without empty buckets. The sum `total`,
-    the minimum `low` and the maximum `high` are exact, and 0 if the histogram is empty. Merging is
-    associative and commutative, with `Histogram()` as the identity element.
+    The sum `total`, the minimum `low` and the maximum `high` are exact, and 0 if the histogram is
+    empty. Merging is associative and commutative, with `Histogram()` as the identity element.
     """
 
     buckets: tuple[tuple[int, int], ...] = ()
+    """(bucket, count) in ascending order, without empty buckets."""
     total: int = 0
     low: int = 0
     high: int = 0

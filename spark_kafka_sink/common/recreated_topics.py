@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class WrittenTopic:
-    """Number of acknowledged records of a topic.
-
-    `last_ms` is the time of the latest acknowledgement.
-    """
+    """Number of acknowledged records of a topic."""
 
     topic: str
     topic_id: uuid.UUID
     records: int = 0
     last_ms: int = 0
+    """Time of the latest acknowledgement."""
 
 
 class WrittenTopics:

@@ -29,10 +29,7 @@ class Tolerance(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterPolicy:
-    """The policy for rows that cannot be written.
-
-    If the share of bad rows reaches `max_ratio`, the task fails.
-    """
+    """The policy for rows that cannot be written."""
 
     tolerance: Tolerance = option_definition.enum_field("errors.tolerance", Tolerance.NONE)
     """Action for a row that cannot be written: fail the task (none), or write it to the dead

@@ -106,7 +106,7 @@ class PartFormat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatsConfig:
-    """The formats of a write; `registry` is None if no format uses a schema registry."""
+    """The formats of a write."""
 
     value: PartFormat
     value_format: ClassVar[Option] = enum_option("value.format", Format.RAW)
@@ -159,6 +159,7 @@ class FormatsConfig:
     session, which omits them unless spark.sql.jsonGenerator.ignoreNullFields is false.
     """
     registry: RegistryConfig | None = None
+    """None if no format uses a schema registry."""
 
     @property
     def writes_nulls(self) -> bool | None:

@@ -55,14 +55,12 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Thresholds at which a circuit breaker opens; 0 to never open it.
-
-    `retry_percent` is the percentage of responses with a retriable error, and `failures` the number
-    of batches that failed permanently.
-    """
+    """Thresholds at which a circuit breaker opens; 0 to never open it."""
 
     retry_percent: int = 0
+    """The percentage of responses with a retriable error."""
     failures: int = 0
+    """The number of batches that failed permanently."""
 
     @property
     def is_enabled(self) -> bool:
@@ -72,12 +70,10 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerConfig:
-    """Circuit breakers: `target` for one partition or broker, `job` for all partitions of a task.
-
-    Percentages are evaluated only after `min_batches` responses.
-    """
+    """The thresholds of circuit breakers."""
 
     target: Thresholds = field(default_factory=Thresholds)
+    """Of the breaker of one partition or broker."""
     target_retry_percent: ClassVar[Option] = _percent_option("errors.breaker.retryPercent", 0)
     """Percentage of responses with retriable errors at which the circuit breaker of a partition or
     broker opens; 0: never.
@@ -87,6 +83,7 @@ class BreakerConfig:
     if writing to the topic is not authorized and errors.tolerance=all is set; 0: never.
     """
     job: Thresholds = field(default_factory=Thresholds)
+    """Of the breaker of all partitions of a task."""
     job_retry_percent: ClassVar[Option] = _percent_option("errors.breaker.job.retryPercent", 0)
     """Percentage of responses with retriable errors over all partitions at which the task fails
     early; 0: never.

@@ -42,17 +42,15 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The result of one check.
-
-    `error` is set if the severity is WARNING or ERROR; it is the exception to raise. If `is_local`
-    is True, the result might be different on other hosts.
-    """
+    """The result of one check."""
 
     step: CheckStep
     severity: Severity
     text: str
     error: KafkaProdError | None = None
+    """The exception to raise, if the severity is WARNING or ERROR."""
     is_local: bool = False
+    """True if the result might be different on other hosts."""
 
     @property
     def hint(self) -> str | None:

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedWrite:
-    """The planned write. `has_key` is True if the rows have a column `key`, or None if unknown."""
+    """The planned write."""
 
     config: SinkConfig
     has_key: bool | None = None
+    """True if the rows have a column `key`, or None if unknown."""
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -42,16 +42,15 @@ class PartitionVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCheck:
-    """The result of comparing a partition of a report with its log.
-
-    `found` is the number of committed records between the first and the last offset of the report,
-    including records of other writers.
-    """
+    """The result of comparing a partition of a report with its log."""
 
     topic: str
     partition: int
     acknowledged: int
     found: int
+    """The number of committed records between the first and the last offset of the report,
+    including records of other writers.
+    """
     verdict: PartitionVerdict
     reason: str = ""
 

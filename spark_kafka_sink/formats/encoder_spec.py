@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """How a record identifies its schema.
-
-    `prefix` precedes each payload: 00, the schema id (four bytes, big-endian), and for Protobuf the
-    message indexes. Instead of a prefix, `header` can be set: the key and the value of a header in
-    each record; the value is 01 and the schema's GUID.
-    """
+    """How a record identifies its schema: with a prefix or a header."""
 
     prefix: bytes = b""
+    """The bytes before each payload: 00, the schema id (four bytes, big-endian), and for Protobuf
+    the message indexes.
+    """
     header: tuple[str, bytes] | None = None
+    """The key and the value of a header in each record; the value is 01 and the schema's GUID."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

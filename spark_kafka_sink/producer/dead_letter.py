@@ -71,17 +71,16 @@ _EVERY_PART = range(ALL_PARTS + 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterTopic:
-    """The dead letter topic, and the conversion of bad rows to dead letters.
-
-    `task` is the number of the Spark task, which is written to a header. `largest` is the maximum
-    size of a record in bytes. `acls` determines missing ACLs.
-    """
+    """The dead letter topic, and the conversion of bad rows to dead letters."""
 
     name: str
     context_headers: bool
     task: int
+    """The number of the Spark task, which is written to a header."""
     largest: int = MAX_INT
+    """The maximum size of a record in bytes."""
     acls: AclAdvisor | None = None
+    """Determines missing ACLs."""
 
     def to_dead_letters(
         self, rows: Rows, errors: Errors, details: Sequence[str] | None = None

@@ -20,15 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerNode:
-    """A broker of the cluster, with its advertised host and port.
-
-    `bound` is the address on which the broker listens.
-    """
+    """A broker of the cluster, with its advertised host and port."""
 
     id: int
     host: str
     port: int
     bound: tuple[str, int] = ("", 0)
+    """The address on which the broker listens."""
 
 
 class RunState(Enum):
@@ -43,15 +41,13 @@ class RunState(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class NodeState:
-    """The state of a node.
-
-    `lag` is the replication delay in seconds. `fence_at` is the monotonic time in seconds at which
-    a paused node's session expires.
-    """
+    """The state of a node."""
 
     state: RunState = RunState.UP
     lag: float = 0.0
+    """The replication delay in seconds."""
     fence_at: float | None = None
+    """The monotonic time in seconds at which a paused node's session expires."""
 
     @property
     def fetches(self) -> bool:

@@ -11,13 +11,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPlacer:
-    """Chooses and checks the nodes of replicas.
-
-    `registered` are all nodes of the cluster, and `active` are those that can lead partitions.
-    """
+    """Chooses and checks the nodes of replicas."""
 
     registered: Sequence[int]
+    """All nodes of the cluster."""
     active: Collection[int]
+    """The nodes that can lead partitions."""
 
     def problem_with(self, replicas: Sequence[int], size: int | None) -> str | None:
         """Return why a partition cannot have these replicas, or None if it can.

@@ -35,14 +35,14 @@ DEFAULT = -1
 class TopicSpec:
     """A topic to be created.
 
-    A partition count or replication factor of -1 selects the default. `assignments` contains
-    replicas by partition index. The broker assigns the replicas of all other partitions.
+    A partition count or replication factor of -1 selects the default.
     """
 
     name: str
     partitions: int = DEFAULT
     replication_factor: int = DEFAULT
     assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """The replicas by partition index. The broker assigns the replicas of all other partitions."""
     configs: Mapping[str, str | None] = field(default_factory=dict)
 
 

@@ -16,16 +16,15 @@ _NO_OFFSET = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """The offset from which a group continues to read, or -1 if no offset is committed.
-
-    `order` is the number of the commit (`GroupCoordinator.next_order`). If there are several
-    commits for a partition, the one with the highest number applies.
-    """
+    """The offset from which a group continues to read, or -1 if no offset is committed."""
 
     offset: int = _NO_OFFSET
     leader_epoch: int = -1
     metadata: str | None = ""
     order: int = field(default=0, compare=False)
+    """The number of the commit (`GroupCoordinator.next_order`). If there are several commits for a
+    partition, the one with the highest number applies.
+    """
 
 
 class GroupOffsets(UserDict[tuple[str, int], CommittedOffset]):

@@ -83,13 +83,12 @@ _WITH_OPTIONAL_VALUE = {FaultEffect.MOVE, FaultEffect.CUT}
 
 
 class RequestPartition(NamedTuple):
-    """A partition or topic in a request.
-
-    `partition` is None for a whole topic. `topic` is None if the topic is unknown.
-    """
+    """A partition or topic in a request."""
 
     topic: str | None
+    """None if the topic is unknown."""
     partition: int | None
+    """None for a whole topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

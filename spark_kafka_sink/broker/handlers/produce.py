@@ -38,15 +38,14 @@ _NO_OFFSET = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionProduceData:
-    """The records to append to a partition.
-
-    If the request contains several batches for the partition, `rejected` is the error of an invalid
-    batch. The response contains this error although `records` are appended.
-    """
+    """The records to append to a partition."""
 
     index: int
     records: memoryview | None
     rejected: log_validator.RejectedBatchError | None = None
+    """The error of an invalid batch, if the request contains several batches for the partition. The
+    response contains this error although `records` are appended.
+    """
 
 
 def _produce_data(topic_data: Sequence[Any]) -> list[TopicProduceData]:

@@ -34,10 +34,11 @@ _NO_TIME = -1
 
 
 class AppendResult(NamedTuple):
-    """The result of an append. `append_time` is in milliseconds, or -1 for CreateTime."""
+    """The result of an append."""
 
     base_offset: int
     append_time: int
+    """In milliseconds, or -1 for CreateTime."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -39,20 +39,18 @@ _NO_TOPIC = {"topic_id": None, "partitions": (), "topic_authorized_operations": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionShape:
-    """Field names of a request that lists partitions, and of its response.
-
-    An empty `index` means that the request's partitions are integers. `failed` contains the
-    additional fields of failed partitions.
-    """
+    """Field names of a request that lists partitions, and of its response."""
 
     topics: str = "topics"
     partitions: str = "partitions"
     index: str = "partition_index"
+    """The partition's field; empty if the request's partitions are integers."""
     response_topics: str = "topics"
     response_partitions: str = "partitions"
     response_index: str = "partition_index"
     error: str = "error_code"
     failed: Mapping[str, Any] = field(default_factory=dict)
+    """The additional fields of failed partitions."""
 
     def index_of(self, partition: Any) -> int:
         """Return the index of a partition of a request."""
@@ -126,16 +124,14 @@ MARKER_TOPICS = PartitionShape(partitions="partition_indexes", index="")
 
 @dataclass(frozen=True, slots=True)
 class ItemShape:
-    """Field names of a request that lists items, and of its response.
-
-    `names` maps fields of the response to fields of the item, or to "" for the item itself.
-    `failed` contains the additional fields of failed items.
-    """
+    """Field names of a request that lists items, and of its response."""
 
     items: str
     response_items: str
     names: Mapping[str, str]
+    """Fields of the item by field of the response; "" is the item itself."""
     failed: Mapping[str, Any] = field(default_factory=dict)
+    """The additional fields of failed items."""
 
     def item_response(self, item: Any, result: ItemResult) -> FieldValues:
         """Return an item's part of the response, from its fields or its error."""

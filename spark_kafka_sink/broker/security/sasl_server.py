@@ -85,11 +85,12 @@ _ALLOWED: Mapping[_Stage, frozenset[int]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """The result of an authentication. `expires_at` is in monotonic seconds."""
+    """The result of an authentication."""
 
     mechanism: str
     user: str
     expires_at: float | None
+    """In monotonic seconds."""
 
 
 class SaslServerAuthenticator:

@@ -27,12 +27,14 @@ END = 2**63 - 1
 
 
 class BatchFacts(NamedTuple):
-    """Batch properties for a storage. `max_timestamp` is in milliseconds, `size` in bytes."""
+    """Batch properties for a storage."""
 
     base_offset: int
     last_offset: int
     max_timestamp: int
+    """In milliseconds."""
     size: int
+    """In bytes."""
 
     @classmethod
     def of(cls, header: BatchHeader, size: int) -> BatchFacts:

@@ -53,14 +53,14 @@ _QUOTING = (
 
 
 class JaasToken(NamedTuple):
-    """A token; `text` can be a secret.
-
-    `is_word` is False for signs and for tokens that start like a number, for which Java's tokenizer
-    returns no text.
-    """
+    """A token of a JAAS configuration."""
 
     text: str
+    """The text, which can be a secret."""
     is_word: bool
+    """False for signs and for tokens that start like a number, for which Java's tokenizer returns
+    no text.
+    """
 
 
 def tokens(text: str) -> Iterator[JaasToken]:
@@ -96,13 +96,11 @@ class LoginModule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JaasOptions:
-    """The options of a login module, by name.
-
-    `option_name` is the option that contains the login module; it is shown in errors.
-    """
+    """The options of a login module, by name."""
 
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     option_name: str = _OPTION
+    """The option that contains the login module; it is shown in errors."""
 
     def name(self, option: str) -> str:
         """Return the name of an option with the option that contains it, for an error message."""

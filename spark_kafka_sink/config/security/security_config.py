@@ -219,17 +219,20 @@ class RefreshPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslConfig:
-    """How the client authenticates. The type of `login` depends on the mechanism."""
+    """How the client authenticates."""
 
     mechanism: Mechanism
     login: Login | JaasLogin
+    """The login, whose type depends on the mechanism."""
     refresh: RefreshPolicy = RefreshPolicy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityConfig:
-    """The security settings of a client. `tls` and `sasl` are set if the protocol uses them."""
+    """The security settings of a client."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: TlsConfig | None = None
+    """Set if the protocol uses TLS."""
     sasl: SaslConfig | None = None
+    """Set if the protocol uses SASL."""

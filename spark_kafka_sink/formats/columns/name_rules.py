@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NameRules:
-    """The names that a format allows: letters, digits and underscores.
-
-    `start` describes what the format requires of the first character.
-    """
+    """The names that a format allows: letters, digits and underscores."""
 
     format: str
     pattern: re.Pattern[str]
     start: str
+    """What the format requires of the first character."""
 
     def check_record(self, name: str, namespace: str) -> str:
         """Return the full name of a record.

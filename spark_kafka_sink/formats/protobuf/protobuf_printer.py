@@ -172,10 +172,11 @@ def _format_value(field: Any, value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Printer:
-    """Prints a file. `symbols` are what a name in the file can mean."""
+    """Prints a file."""
 
     file: Any
     symbols: set[str]
+    """What a name in the file can mean."""
 
     @property
     def _has_edition(self) -> bool:

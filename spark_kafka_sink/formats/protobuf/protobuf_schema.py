@@ -68,16 +68,15 @@ class ProtoField:
 
 @dataclass(frozen=True, slots=True)
 class ProtoMessage:
-    """A message. An entry of a map is a message with the fields `key` and `value`.
-
-    `reserved` are ranges of numbers that fields cannot have, with their ends excluded: those
-    declared as reserved, and those of extensions.
-    """
+    """A message. An entry of a map is a message with the fields `key` and `value`."""
 
     name: str
     fields: tuple[ProtoField, ...]
     is_map_entry: bool
     reserved: tuple[tuple[int, int], ...] = ()
+    """Ranges of numbers that fields cannot have, with their ends excluded: those declared as
+    reserved, and those of extensions.
+    """
     reserved_names: tuple[str, ...] = ()
 
 
@@ -91,16 +90,15 @@ class ProtoEnum:
 
 @dataclass(frozen=True, slots=True)
 class ProtoSchema:
-    """The messages and enums of a file and of its imports, by full name.
-
-    `main` contains the positions of the main file's messages, as used in the registry's framing:
-    the position in the file, followed by positions within outer messages. As in Java, messages
-    that fields declare (entries of maps, groups) are not counted.
-    """
+    """The messages and enums of a file and of its imports, by full name."""
 
     messages: dict[str, ProtoMessage]
     enums: dict[str, ProtoEnum]
     main: dict[str, tuple[int, ...]]
+    """The positions of the main file's messages, as used in the registry's framing: the position in
+    the file, followed by positions within outer messages. As in Java, messages that fields declare
+    (entries of maps, groups) are not counted.
+    """
 
     @classmethod
     def parse(cls, text: str) -> ProtoSchema:

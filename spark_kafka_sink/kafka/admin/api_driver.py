@@ -63,15 +63,13 @@ class KeyAction(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class KeyResult(Generic[V]):
-    """A broker's response for one key: Kafka's error code, and the value if the code is 0.
-
-    `node` is the broker, which `ApiDriver` sets.
-    """
+    """A broker's response for one key: Kafka's error code, and the value if the code is 0."""
 
     code: int
     value: V | None = None
     message: str | None = None
     node: Node | None = None
+    """The broker, which `ApiDriver` sets."""
 
 
 class ApiHandler(ABC, Generic[K, V]):

@@ -142,12 +142,14 @@ def _operations(message: Any, name: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to create. `partitions` and `replication` are None for the brokers' defaults."""
+    """A topic to create."""
 
     name: str
     replication: int | None = None
+    """None for the brokers' default."""
     configs: Mapping[str, str] = field(default_factory=dict)
     partitions: int | None = 1
+    """None for the brokers' default."""
 
 
 class CreateTopicsHandler(ApiHandler[str, None]):

@@ -45,22 +45,21 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionListing:
-    """A transaction in a ListTransactions response; `coordinator` is a broker id."""
+    """A transaction in a ListTransactions response."""
 
     transactional_id: str
     state: TransactionState
     coordinator: int
+    """The id of the coordinator's broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActiveProducer:
-    """An active producer of a partition, as reported by the leader.
-
-    `last_sequence` is -1 if it is not set. `transaction_start` is the first offset of the open
-    transaction, or None if no transaction is open.
-    """
+    """An active producer of a partition, as reported by the leader."""
 
     producer_id: int
     epoch: int
     last_sequence: int
+    """-1 if it is not set."""
     transaction_start: int | None
+    """The first offset of the open transaction, or None if no transaction is open."""

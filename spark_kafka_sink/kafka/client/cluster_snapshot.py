@@ -42,12 +42,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ClusterTopic:
-    """An existing topic; `leaders` and `leader_epochs` are indexed by partition."""
+    """An existing topic."""
 
     name: str
     topic_id: uuid.UUID | None
     leaders: tuple[int, ...]
+    """The leaders, by partition."""
     leader_epochs: tuple[int, ...]
+    """Their epochs, by partition."""
 
     def is_recreated(self, topic_id: uuid.UUID | None) -> bool:
         """Return True if `topic_id` is known and different, because the topic was recreated."""
@@ -68,11 +70,12 @@ class ClusterTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """The brokers by id and the topics by name. `errors` contains error codes by topic name."""
+    """The brokers by id and the topics by name."""
 
     nodes: Mapping[int, Node] = field(default_factory=lambda: MappingProxyType({}))
     topics: Mapping[str, ClusterTopic] = field(default_factory=lambda: MappingProxyType({}))
     errors: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """Error codes by topic name."""
     cluster_id: str | None = None
 
     @property

@@ -31,14 +31,14 @@ _NO_RESPONSE_S = 10.0
 
 @dataclass(slots=True)
 class Outage:
-    """An outage that started at `since` and was observed `times` times.
-
-    `is_logged` is True if the outage has been logged.
-    """
+    """An outage, and how often it was observed."""
 
     since: float
+    """Time when it was first observed."""
     times: int = 0
+    """The number of times it was observed."""
     is_logged: bool = False
+    """True if the outage has been logged."""
 
 
 @dataclass(slots=True)

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class RebootstrapTimer:
-    """Decides when to connect to the bootstrap servers again. Callers pass the current time.
-
-    `trigger` is the maximum time in seconds without a Metadata response, or None for no limit.
-    """
+    """Decides when to connect to the bootstrap servers again. Callers pass the current time."""
 
     trigger: float | None
+    """The maximum time in seconds without a Metadata response, or None for no limit."""
     _since: float | None = None
     _required: bool = False
 

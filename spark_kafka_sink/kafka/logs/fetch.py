@@ -44,13 +44,11 @@ _RESTART = TOPIC_RECREATED | {ErrorCode.offset_out_of_range}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchFrom:
-    """The position at which a Fetch starts.
-
-    `last_epoch` is the leader epoch of the preceding batch, or -1 if there is no preceding batch.
-    """
+    """The position at which a Fetch starts."""
 
     offset: int
     last_epoch: int = NO_LEADER_EPOCH
+    """The leader epoch of the preceding batch, or -1 if there is no preceding batch."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -62,19 +60,17 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """A leader's response, with raw batches of its log; the last batch can be incomplete.
-
-    `diverged` is True if the log was truncated before the requested offset. `by_id` is True if the
-    request contained the topic id, so that a recreated topic is excluded. `aborted` is sorted. With
-    `READ_UNCOMMITTED`, it is empty.
-    """
+    """A leader's response, with raw batches of its log; the last batch can be incomplete."""
 
     data: memoryview
     high_watermark: int
     last_stable_offset: int
     aborted: tuple[AbortedTransaction, ...]
+    """Sorted; empty with `READ_UNCOMMITTED`."""
     diverged: bool
+    """True if the log was truncated before the requested offset."""
     by_id: bool
+    """True if the request contained the topic id, so that a recreated topic is excluded."""
 
 
 @dataclass(frozen=True, eq=False)

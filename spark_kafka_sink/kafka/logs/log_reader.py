@@ -42,30 +42,29 @@ _EMPTY_WAIT_MS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A position in a log. All batches before `offset` have been read.
-
-    `leader_epoch` is the leader epoch of the last batch, or -1 if there is no batch. The leader
-    uses this epoch to detect that the log was truncated since then. `pending` contains the
-    transactions that are open at this position.
-    """
+    """A position in a log."""
 
     topic_id: uuid.UUID | None
     offset: int
+    """All batches before this offset have been read."""
     leader_epoch: int = -1
+    """The leader epoch of the last batch, or -1 if there is no batch. The leader uses this epoch to
+    detect that the log was truncated since then.
+    """
     pending: tuple[PendingTransaction, ...] = ()
+    """The transactions that are open at this position."""
 
 
 class LogRead(NamedTuple):
-    """The records that became committed since a position, sorted by offset, and the new position.
-
-    `restarted` is True if the position was no longer valid, because the topic was recreated, the
-    log was truncated, or the offset is out of range. In this case, the whole log was read, and
-    `records` replaces all records of earlier reads.
-    """
+    """Records that became committed since a position, sorted by offset, and the new position."""
 
     records: tuple[Record, ...]
     position: Position
     restarted: bool
+    """True if the position was no longer valid, because the topic was recreated, the log was
+    truncated, or the offset is out of range. In this case, the whole log was read, and `records`
+    replaces all records of earlier reads.
+    """
 
 
 class LogReader:

@@ -200,21 +200,20 @@ _FIXED: dict[str, tuple[str, Callable[[Any], Any] | None]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireField:
-    """The wire type of a field, and whether the field is an array, nullable or tagged.
-
-    `kind` is kio's kafka_type, "datetime_i64?" if -1 means None, or "entity". If the field is an
-    array, `nullable` refers to the array. `default` is the value of a tagged field that was not
-    sent, and of a field for which no value was given.
-    """
+    """The wire type of a field, and whether the field is an array, nullable or tagged."""
 
     name: str
     kind: str
+    """The kafka_type of kio, "datetime_i64?" if -1 means None, or "entity"."""
     entity: type[Any] | None
     is_array: bool
     nullable: bool
+    """Refers to the array if the field is one."""
     flexible: bool
     tag: int | None
     default: Any
+    """The value of a tagged field that was not sent, and of a field for which no value was given.
+    """
 
     @property
     def is_fixed(self) -> bool:

@@ -87,26 +87,26 @@ def _topic_id(frame: memoryview, position: int) -> tuple[UUID, int]:
 
 
 class _RequestLayout(NamedTuple):
-    """The layout of a request in one version, for one partition and without a transactional id.
-
-    `head` contains the length of the transactional id, acks, timeout and topic count. `partition`
-    contains the partition count and the index of the first partition. `null_id` and `one` are the
-    encodings of a null id and of a count of 1.
-    """
+    """The layout of a request in one version, for one partition and without a transactional id."""
 
     head: struct.Struct
+    """The length of the transactional id, acks, timeout and topic count."""
     null_id: int
+    """The encoding of a null id."""
     one: int
+    """The encoding of a count of 1."""
     partition: struct.Struct
+    """The partition count and the index of the first partition."""
 
 
 class _Types(NamedTuple):
-    """The message classes of a version. `key` is the field that identifies the topic."""
+    """The message classes of a version."""
 
     request: Any
     topic: Any
     partition: Any
     key: str
+    """The field that identifies the topic."""
 
 
 def try_read_produce_request(version: int, frame: memoryview, position: int) -> Any | None:
@@ -168,18 +168,20 @@ def _entity_of(entity_type: Any, name: str) -> Any:
 
 
 class PartitionData(NamedTuple):
-    """One batch for one partition. The `buffers` have a total size of `size` bytes."""
+    """One batch for one partition."""
 
     partition: int
     buffers: Sequence[Buffer]
     size: int
+    """The total size of the buffers, in bytes."""
 
 
 class TopicData(NamedTuple):
-    """The batches of one topic; `topic_id` is required since version 13."""
+    """The batches of one topic."""
 
     name: str
     topic_id: UUID | None
+    """Required since version 13."""
     partitions: Sequence[PartitionData]
 
 
@@ -305,13 +307,12 @@ def _read_response(version: int, frame: memoryview) -> ProduceResponse:
 
 
 class _ResponseLayout(NamedTuple):
-    """The layout of a plain response in one version, which contains only offsets and error codes.
-
-    `partition` contains the index, error code, base offset and append time, and the bytes after the
-    log start offset, which equal `plain_tail`.
-    """
+    """The layout of a plain response in one version, with only offsets and error codes."""
 
     partition: struct.Struct
+    """The index, error code, base offset and append time, and the bytes after the log start offset,
+    which equal `plain_tail`.
+    """
     plain_tail: bytes
 
 

@@ -14,10 +14,11 @@ It equals Java's ``RecordMetadata.UNKNOWN_PARTITION``.
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic; `partition` is UNASSIGNED for records without a partition."""
+    """A partition of a topic."""
 
     topic: str
     partition: int
+    """The partition's index; UNASSIGNED for records without a partition."""
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

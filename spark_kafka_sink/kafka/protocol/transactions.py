@@ -126,10 +126,11 @@ def find_coordinator_values(transactional_ids: Sequence[str]) -> FieldValues:
 
 
 class Coordinator(NamedTuple):
-    """The result of FindCoordinator for one key; the address is only valid if `code` is 0."""
+    """The result of FindCoordinator for one key."""
 
     key: str
     code: int
+    """Kafka's error code; the address is only valid if it is 0."""
     message: str | None
     node_id: int
     host: str

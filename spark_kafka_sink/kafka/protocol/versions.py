@@ -102,7 +102,7 @@ _SINCE = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class VersionRange:
-    """The versions of an API from `lowest` to `highest`, both included."""
+    """The versions of an API, both ends included."""
 
     lowest: int
     highest: int

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingTransaction:
-    """A producer's transaction that starts at `first_offset` and has no marker yet."""
+    """A producer's transaction that has no marker yet."""
 
     producer_id: int
     epoch: int

@@ -311,10 +311,11 @@ def _skip_headers(data: memoryview | bytes, position: int, count: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One record of a batch. `timestamp` is in milliseconds, and header keys are text."""
+    """One record of a batch. Header keys are text."""
 
     offset: int
     timestamp: int
+    """In milliseconds."""
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()

@@ -45,15 +45,13 @@ the buffer and the offset.
 
 
 class ShortBytes(NamedTuple):
-    """Up to eight bytes per row. Both arrays have shape (n,), or (1,) if all rows are equal.
-
-    In `bytes`, the first byte is the least significant, and bytes beyond `size` are 0. No size
-    exceeds `largest`.
-    """
+    """Up to eight bytes per row. Both arrays have shape (n,), or (1,) if all rows are equal."""
 
     bytes: NDArray[np.uint64]
+    """The first byte is the least significant, and bytes beyond `size` are 0."""
     size: NDArray[np.uint64]
     largest: int
+    """No size exceeds it."""
 
 
 @cache

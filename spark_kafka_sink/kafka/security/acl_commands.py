@@ -91,16 +91,14 @@ def _short_name(principal: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """A permission: an operation on a resource.
-
-    `name` is the topic or the transactional id; it is empty for the cluster. If `prefixed` is True,
-    the permission applies to all resources whose names start with `name`.
-    """
+    """A permission: an operation on a resource."""
 
     operation: AclOperation
     resource: ResourceType
     name: str = ""
+    """The topic or the transactional id; empty for the cluster."""
     prefixed: bool = False
+    """True if the permission applies to all resources whose names start with `name`."""
 
     def __str__(self) -> str:
         return f"{self.operation.label} on {self.on}"
@@ -117,10 +115,11 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclCommandBuilder:
-    """Builds the commands that grant permissions to a client. `server` is a bootstrap server."""
+    """Builds the commands that grant permissions to a client."""
 
     security: SecurityConfig
     server: str
+    """A bootstrap server."""
 
     @classmethod
     def of(cls, config: ProducerConfig) -> AclCommandBuilder:

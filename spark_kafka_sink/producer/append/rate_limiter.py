@@ -36,13 +36,12 @@ _MIN_WINDOW_S = 1.0
 
 @dataclass(slots=True)
 class TokenBucket:
-    """A token bucket: `rate` tokens per second, `level` tokens at `refilled_at` (may be negative).
-
-    If the rate is 0, there is no limit.
-    """
+    """A token bucket."""
 
     rate: float
+    """Tokens per second; 0 for no limit."""
     level: float = 0.0
+    """Tokens at `refilled_at`; may be negative."""
     refilled_at: float = 0.0
 
     def refill(self, now: float, factor: float) -> None:

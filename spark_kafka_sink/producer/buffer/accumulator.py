@@ -54,17 +54,15 @@ class BatchTotals(NamedTuple):
 
 
 class BufferContents(NamedTuple):
-    """The contents of the buffer: the batches of each partition, and the memory in bytes.
-
-    `incomplete_batches` is the number of batches that are neither acknowledged nor failed.
-    `is_full`: the writer waits for buffer space.
-    """
+    """The contents of the buffer: the batches of each partition, and the memory in bytes."""
 
     totals: dict[TopicPartition, BatchTotals]
     incomplete_batches: int
+    """The number of batches that are neither acknowledged nor failed."""
     used: int
     limit: int
     is_full: bool
+    """True if the writer waits for buffer space."""
 
 
 class Accumulator:

@@ -54,22 +54,25 @@ class EncodedSlice(NamedTuple):
 
 
 class OpenBatchFacts(NamedTuple):
-    """The properties of an open batch, for `batch_layout`; `size` in bytes includes the header."""
+    """The properties of an open batch, for `batch_layout`."""
 
     records: int
     size: int
+    """In bytes, including the header."""
     base_timestamp: int
 
 
 @dataclass(slots=True)
 class Charge:
-    """A charge of `size` bytes to the buffer; freed when all `holders` have released it.
+    """A charge to the buffer; freed when all holders have released it.
 
     Guarded by the session state's lock as soon as a batch holds the charge.
     """
 
     size: int
+    """In bytes."""
     holders: int = 1
+    """The number of batches that hold it."""
 
 
 @dataclass(slots=True, eq=False)

@@ -147,12 +147,10 @@ def _run_bounds(targets: Targets) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, slots=True)
 class _Cutter:
-    """Divides the run of each target into batches.
-
-    `ends` is the total size of the rows before each row, shape (n + 1,).
-    """
+    """Divides the run of each target into batches."""
 
     ends: NDArray[np.int64]
+    """The total size of the rows before each row, shape (n + 1,)."""
     timestamps: Timestamps
     limits: BatchLimits
 

@@ -73,9 +73,10 @@ class OutcomeTally:
 
 @dataclass(slots=True)
 class Window:
-    """The outcomes within the last `seconds` seconds."""
+    """The outcomes within a period."""
 
     seconds: float
+    """The length of the period."""
     _slots: deque[tuple[int, OutcomeTally]] = field(default_factory=deque)
 
     def add(self, outcome: BatchOutcome, now: float) -> None:

@@ -17,11 +17,12 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One piece of advice: `evidence` contains the figures on which `conclusion` is based."""
+    """One piece of advice."""
 
     setting: str
     direction: Direction
     evidence: str
+    """The figures on which the conclusion is based."""
     conclusion: str
 
     def __str__(self) -> str:

@@ -16,10 +16,11 @@ _MILLIS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class KeyFigure:
-    """A figure of a report; `unit` is empty for counts."""
+    """A figure of a report."""
 
     name: str
     unit: str
+    """Empty for counts."""
     value: float
 
 

@@ -21,20 +21,18 @@ if TYPE_CHECKING:
 
 
 class BatchSent(NamedTuple):
-    """A batch that is sent for the first time. Times are in seconds, sizes in bytes.
-
-    `queue_times` contains (waiting time, number of records that waited this long). `compression` is
-    None if the batch was not compressed.
-    """
+    """A batch that is sent for the first time. Times are in seconds, sizes in bytes."""
 
     topic: str
     records: int
     bytes_uncompressed: int
     bytes_sent: int
     queue_times: Sequence[tuple[float, int]]
+    """(waiting time, number of records that waited this long)."""
     fill_time: float
     close_reason: CloseReason
     compression: float | None
+    """None if the batch was not compressed."""
 
 
 class _TopicMeter(Meter):

@@ -31,11 +31,12 @@ class ErrorFile:
     """Stores the errors of a write or of a micro-batch: of each partition's last attempt.
 
     Each planning has its own files, because a task can store an error after abort() has ended.
-    `path` is in the driver's report folder; the files of partitions have its name and a suffix. It
-    is empty if nothing is stored.
     """
 
     path: str = ""
+    """Path in the driver's report folder; the files of partitions have its name and a suffix. Empty
+    if nothing is stored.
+    """
 
     @classmethod
     def of_write(cls) -> Self:

@@ -42,14 +42,13 @@ class PlanningData:
 
 @dataclass(frozen=True, slots=True)
 class PlanningFile:
-    """The file that stores the data of a stream's last planning.
-
-    `path` is in the folder of the application's reports if the stream has a checkpoint, because
-    with Spark Connect each start of a query has its own Spark session; otherwise it is in the
-    folder of the Spark session's reports. It is empty if nothing is stored.
-    """
+    """The file that stores the data of a stream's last planning."""
 
     path: str = ""
+    """Path in the folder of the application's reports if the stream has a checkpoint, because with
+    Spark Connect each start of a query has its own Spark session; otherwise in the folder of the
+    Spark session's reports. Empty if nothing is stored.
+    """
 
     @classmethod
     def of(cls, stream: StreamIdentity, prefix: str = "") -> Self:

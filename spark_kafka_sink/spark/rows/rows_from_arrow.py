@@ -192,13 +192,12 @@ def _renumber_without(wrong: list[int], count: int) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True)
 class FirstRow:
-    """The first row of a batch.
-
-    `row` is its number within the task, counted from 0; `spark_partition` is its partition.
-    """
+    """The first row of a batch."""
 
     row: int = 0
+    """Its number within the task, counted from 0."""
     spark_partition: int | None = None
+    """Its partition."""
 
 
 FIRST = FirstRow()

@@ -35,16 +35,14 @@ _MAX_LISTED = 5
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The columns of the key or the value: one column, or several as fields, by their indices.
-
-    With format raw, `column` is a string or binary column, otherwise a struct. With `is_single`,
-    `fields` is the column `key` or `value`, which is written without a record.
-    """
+    """The columns of the key or the value: one column, or several as fields, by their indices."""
 
     format: Format
     column: int | None = None
+    """With format raw, a string or binary column, otherwise a struct."""
     fields: tuple[int, ...] | None = None
     is_single: bool = False
+    """True if `fields` is the column `key` or `value`, which is written without a record."""
 
     @property
     def is_raw(self) -> bool:

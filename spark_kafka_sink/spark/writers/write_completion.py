@@ -68,7 +68,9 @@ class WriteCompletion:
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """A planned batch write: `task` is pickled to the tasks, and `completion` commits or aborts."""
+    """A planned batch write."""
 
     task: TaskWriter
+    """Pickled to the tasks."""
     completion: WriteCompletion
+    """Commits or aborts."""

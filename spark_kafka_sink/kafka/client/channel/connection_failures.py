@@ -21,15 +21,13 @@ LASTING_S = 4.0
 
 @dataclass(slots=True)
 class _Streak:
-    """Failures of one address since its last success.
-
-    `since` is the time of the first rejection or mismatch.
-    """
+    """Failures of one address since its last success."""
 
     latest: Diagnosis
     times: int = 0
     rejections: int = 0
     since: float | None = None
+    """Time of the first rejection or mismatch."""
 
 
 class ConnectionFailures:
