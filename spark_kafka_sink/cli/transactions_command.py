@@ -53,7 +53,7 @@ def _transactions_table(overview: TransactionOverview) -> Table:
     for transaction in overview.transactions:
         age = _age_ms(transaction, overview.now_ms)
         description = transaction.description
-        left = None if age is None else max(0, description.timeout_ms - age)
+        remaining_ms = None if age is None else max(0, description.timeout_ms - age)
         texts = (
             transaction.transactional_id,
             transaction.batch,
@@ -61,7 +61,12 @@ def _transactions_table(overview: TransactionOverview) -> Table:
             description.state.value,
         )
         rows.append(
-            (*texts, _format_seconds(age), _format_seconds(left), str(len(description.partitions)))
+            (
+                *texts,
+                _format_seconds(age),
+                _format_seconds(remaining_ms),
+                str(len(description.partitions)),
+            )
         )
     title = f"Open transactions: {len(overview.transactions)}"
     return make_table(title, (*columns, ">partitions"), rows)

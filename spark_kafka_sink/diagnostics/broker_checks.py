@@ -55,8 +55,8 @@ def connect(
             now = client.now()
             if now >= deadline or (now >= early and _all_refuse(client)):
                 return _unreachable_finding(client, seconds)
-            left = (early if now < early else deadline) - now
-            client.run_once(min(left, _MAX_POLL_S))
+            remaining_s = (early if now < early else deadline) - now
+            client.run_once(min(remaining_s, _MAX_POLL_S))
     except errors.KafkaProdError as error:
         tried = error.broker and client.failures.diagnosis(error.broker)
         if tried:

@@ -176,13 +176,13 @@ def _try_addresses(client: BlockingClient, server: str, seconds: float) -> Diagn
     deadline = client.deadline(seconds)
     try:
         while not client.metadata.answered_requests:
-            left = deadline - client.now()
+            remaining_s = deadline - client.now()
             brokers = client.brokers()
             if brokers and brokers[0].failures:
                 return client.failures.diagnosis(server)
-            if left <= 0:
+            if remaining_s <= 0:
                 return connection_checks.no_response(brokers[0].state, seconds) if brokers else None
-            client.run_once(min(left, _MAX_POLL_S))
+            client.run_once(min(remaining_s, _MAX_POLL_S))
     except KafkaProdError:
         return client.failures.diagnosis(server)
     return None

@@ -98,13 +98,13 @@ def examine(write: PlannedWrite) -> list[Finding]:
             mode is PreflightMode.FAIL or not creates or not failure.is_local
         ):
             return [_with_preflight_hint(failure)]
-        left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
+        remaining_s = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
         _create_missing_topics(client, config)
-        findings = broker_checks.check_topics(client, write, left)
+        findings = broker_checks.check_topics(client, write, remaining_s)
         if not config.exactly_once.is_enabled:
             return findings
-        left = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
-        return findings + broker_checks.check_transactional_ids(client, config, left)
+        remaining_s = max(seconds - (client.now() - start), _MIN_TIMEOUT_S)
+        return findings + broker_checks.check_transactional_ids(client, config, remaining_s)
 
 
 def _create_missing_topics(client: BlockingClient, config: SinkConfig) -> None:

@@ -206,8 +206,8 @@ class ProducerSession:
         deadline = clock.monotonic() + seconds
         while not transaction_manager.ended.is_set() and not self.client.is_dead:
             self.client.network.wakeup()
-            left = deadline - clock.monotonic()
-            if left <= 0 or transaction_manager.ended.wait(min(left, THREAD_CHECK_S)):
+            remaining_s = deadline - clock.monotonic()
+            if remaining_s <= 0 or transaction_manager.ended.wait(min(remaining_s, THREAD_CHECK_S)):
                 break
         return transaction_manager.has_ended
 

@@ -91,9 +91,9 @@ def _transaction_problems(
             timeout_ms = description.timeout_ms
         left_ms = timeout_ms - max(0, now_ms - started_ms)
         if left_ms < MIN_LEFT_MS:
-            left = f"{name} has {max(0, left_ms) / 1000:.0f} of {timeout_ms / 1000:.0f} s left"
+            problem = f"{name} has {max(0, left_ms) / 1000:.0f} of {timeout_ms / 1000:.0f} s left"
             overdue = descriptions is not None and left_ms < -_ABORTED_WITHIN_MS
-            yield left + (_CLOCKS.format(-left_ms / 1000) if overdue else "")
+            yield problem + (_CLOCKS.format(-left_ms / 1000) if overdue else "")
 
 
 def is_any_committed(

@@ -144,8 +144,8 @@ class TransactionAdmin:
         fenced = [result.value for result in driver.results.values() if result.value is not None]
         if still_open := self._still_open(fenced, deadline):
             codes |= self.end(still_open, commit=False, deadline=deadline)
-            for left in self._still_open(still_open, deadline):
-                codes[left.transactional_id] = int(ErrorCode.concurrent_transactions)
+            for producer in self._still_open(still_open, deadline):
+                codes[producer.transactional_id] = int(ErrorCode.concurrent_transactions)
         return codes
 
     def _still_open(

@@ -126,10 +126,10 @@ class SessionState:
                 self.raise_error()
                 if done():
                     return True
-                left = max(started, since()) + seconds - self.clock.monotonic()
-                if left <= 0:
+                remaining_s = max(started, since()) + seconds - self.clock.monotonic()
+                if remaining_s <= 0:
                     return False
-                wait = min(left, THREAD_CHECK_S)
+                wait = min(remaining_s, THREAD_CHECK_S)
                 if not self.changed.wait(wait):
                     self._check_sender(wait)
 
