@@ -33,12 +33,12 @@ def cli_option(help_text: str, default: Any = None, *names: str, **settings: Any
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Convert a function for typer: replace a dataclass parameter by one parameter per field."""
     hints = get_type_hints(function, include_extras=True)
-    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    groups: dict[str, Any] = {name: group for name, group in hints.items() if is_dataclass(group)}
 
     def wrapper(**arguments: Any) -> None:
-        for name, kind in groups.items():
-            arguments[name] = kind(
-                **{field.name: arguments.pop(field.name) for field in fields(kind)}
+        for name, group in groups.items():
+            arguments[name] = group(
+                **{field.name: arguments.pop(field.name) for field in fields(group)}
             )
         function(**arguments)
 
@@ -52,12 +52,12 @@ def _expanded_parameters(
     function: Callable[..., None], hints: dict[str, Any]
 ) -> Iterator[Parameter]:
     for name, parameter in signature(function).parameters.items():
-        kind = hints[name]
-        if not is_dataclass(kind):
-            yield parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind)
+        hint = hints[name]
+        if not is_dataclass(hint):
+            yield parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hint)
             continue
-        field_hints = get_type_hints(kind, include_extras=True)
-        for option in fields(kind):
+        field_hints = get_type_hints(hint, include_extras=True)
+        for option in fields(hint):
             default = Parameter.empty if option.default is MISSING else option.default
             hint = field_hints[option.name]
             if (typer_option := typer_option_of(option)) is not None:

@@ -191,9 +191,9 @@ def _transaction_to_json(task: TaskTransaction) -> dict[str, object]:
 
 
 def _from_json(fields: JsonObject) -> DecisionRecord:
-    kind = fields.text("type")
+    record_type = fields.text("type")
     given_up_nonces = _parse_texts(fields.optional_array("given_up"), "a nonce")
-    if kind == "nothing":
+    if record_type == "nothing":
         return DecisionRecord(state=NoDecision(given_up_nonces), at_ms=fields.number("at"))
     retired = fields.array("retired")
     batch: dict[str, Any] = {
@@ -205,15 +205,15 @@ def _from_json(fields: JsonObject) -> DecisionRecord:
         "topics": _parse_texts(fields.array("topics"), "a topic") if fields.has("topics") else None,
     }
     at_ms = fields.number("at")
-    if kind == "done":
+    if record_type == "done":
         return DecisionRecord(
             state=Done(**batch, given_up_nonces=given_up_nonces),
             at_ms=at_ms,
             transactions=fields.number("transactions"),
             records=fields.number("records"),
         )
-    if kind != "decided":
-        raise malformed(f"unknown record type {kind[:40]!r}")
+    if record_type != "decided":
+        raise malformed(f"unknown record type {record_type[:40]!r}")
     transactions = tuple(
         _parse_transaction(JsonObject(value)) for value in fields.array("transactions")
     )

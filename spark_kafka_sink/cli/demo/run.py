@@ -171,10 +171,10 @@ class _Demo:
         return stack.enter_context(EmbeddedBroker()).bootstrap_servers
 
     def _create_topic(self, topic: DemoTopic, servers: str) -> None:
-        kind = "Kafka" if self._options.bootstrap_servers else "embedded"
+        cluster = "Kafka" if self._options.bootstrap_servers else "embedded"
         with self._timed_step("broker") as done:
             partitions = topic.create(self._options.partitions)
-            done(f"{kind} at {servers}, topic {topic.name}, {plural(partitions, 'partition')}")
+            done(f"{cluster} at {servers}, topic {topic.name}, {plural(partitions, 'partition')}")
 
     def _start_spark(self, stack: ExitStack) -> DataFrame:
         from spark_kafka_sink.cli.demo.flights import flights_as_records, quiet_spark

@@ -70,17 +70,17 @@ def _parse_truststore(values: SecurityValues) -> TrustStore | None:
         values, "ssl.ca.location"
     )
     password = values.secret("ssl.truststore.password")
-    kind = _store_type(values, "ssl.truststore.type", pem=certificates is not None)
-    if certificates is not None and kind is not StoreType.PEM:
+    store_type = _store_type(values, "ssl.truststore.type", pem=certificates is not None)
+    if certificates is not None and store_type is not StoreType.PEM:
         raise _needs_pem(values, certificates, "ssl.truststore.type")
-    if kind is StoreType.PEM and password is not None:
+    if store_type is StoreType.PEM and password is not None:
         raise _unexpected_password(values, "ssl.truststore.password")
     if location is None and certificates is None:
         if password is not None:
             raise _missing_option(values, "ssl.truststore.password", "ssl.truststore.location")
         return None
     return TrustStore(
-        type=kind,
+        type=store_type,
         location=location,
         certificates=certificates,
         password=password,
@@ -105,18 +105,18 @@ def _parse_keystore(values: SecurityValues) -> KeyStore | None:
         if password is not None:
             raise _missing_option(values, "ssl.keystore.password", "ssl.keystore.location")
         return None
-    kind = _store_type(values, "ssl.keystore.type", pem=False)
-    if kind is StoreType.PEM and password is not None:
+    store_type = _store_type(values, "ssl.keystore.type", pem=False)
+    if store_type is StoreType.PEM and password is not None:
         raise _unexpected_password(values, "ssl.keystore.password", "ssl.key.password")
-    if kind is not StoreType.PEM and password is None:
+    if store_type is not StoreType.PEM and password is None:
         raise ConfigError(
-            f"option {values.name('ssl.keystore.location')} refers to a {kind.value} file, which "
-            f"requires {values.name('ssl.keystore.password')}",
+            f"option {values.name('ssl.keystore.location')} refers to a {store_type.value} file, "
+            f"which requires {values.name('ssl.keystore.password')}",
             hint="If it is a PEM file, which needs no password, set "
             f"{values.name('ssl.keystore.type')} to PEM.",
         )
     return KeyStore(
-        type=kind,
+        type=store_type,
         location=location,
         password=password,
         key_password=values.secret("ssl.key.password"),

@@ -78,8 +78,8 @@ class _ReferencedTypes:
 
 
 def _is_named(node: Any) -> bool:
-    kind = node.get("type") if isinstance(node, dict) else None
-    return isinstance(kind, str) and kind in NAMED
+    type_name = node.get("type") if isinstance(node, dict) else None
+    return isinstance(type_name, str) and type_name in NAMED
 
 
 def _full_name(node: Mapping[str, Any], space: str) -> str:
@@ -93,12 +93,12 @@ def _with_inner_types(node: Any, space: str, change: Callable[[Any, str], Any]) 
         return [change(branch, space) for branch in node]
     if not isinstance(node, dict) or "type" not in node:
         return node
-    kind = node["type"] if isinstance(node["type"], str) else ""
-    if kind in RECORDS:
+    type_name = node["type"] if isinstance(node["type"], str) else ""
+    if type_name in RECORDS:
         fields = [
             {**field, "type": change(field["type"], space)} for field in node.get("fields", ())
         ]
         return {**node, "fields": fields} if fields else node
     # Other keywords are not changed: a referenced type can have the same name.
-    attribute = _INNER_TYPE.get(kind, "type" if kind not in COMPLEX else "")
+    attribute = _INNER_TYPE.get(type_name, "type" if type_name not in COMPLEX else "")
     return {**node, attribute: change(node[attribute], space)} if attribute in node else node

@@ -108,8 +108,8 @@ class Cells:
         type_ = self.array.type
         if pa.types.is_boolean(type_):
             return np.asarray(self.array.fill_null(False))
-        kind = "f" if pa.types.is_floating(type_) else "i"
-        dtype = np.dtype(f"{kind}{type_.bit_width // 8}")
+        type_code = "f" if pa.types.is_floating(type_) else "i"
+        dtype = np.dtype(f"{type_code}{type_.bit_width // 8}")
         numbers = self.raw_bytes(dtype.itemsize).view(dtype)[:, 0]
         valid = self.valid_mask()
         kept: NDArray[Any] = numbers if valid is None else np.where(valid, numbers, dtype.type(0))
