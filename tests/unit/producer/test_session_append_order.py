@@ -11,7 +11,6 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
-from spark_kafka_sink.producer.producer_id import LAST_EPOCH
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 from tests.unit.producer.rejections import record_errors, tolerant
@@ -117,18 +116,6 @@ def test_first_batch_after_a_pause_is_sent_alone(
         values = sim.deliver_batches(6)
         lost(sim)
         sim.clock.advance(20.0)
-        sim.client.metadata.request_refresh()
-        sim.steps(5)
-        sim.fault(Fault(error=ErrorCode.not_enough_replicas))
-        values += sim.send_batches(6)
-        sim.finish()
-        assert log_of(sim) == values
-
-
-def test_new_leader_receives_one_batch_first() -> None:
-    with world(brokers(since_2_5=True)) as sim:
-        values = sim.deliver_batches(2)
-        moved(sim)
         sim.client.metadata.request_refresh()
         sim.steps(5)
         sim.fault(Fault(error=ErrorCode.not_enough_replicas))
@@ -253,17 +240,6 @@ def test_each_session_has_its_own_epoch() -> None:
         sim.next_session()  # a session that sends nothing uses no epoch
         sim.deliver([b"."])
         assert epochs(sim)[-1] == 3
-
-
-def test_session_after_the_last_epoch_gets_a_new_producer_id() -> None:
-    with world(brokers(since_2_5=True)) as sim:
-        sim.deliver([b"first"])
-        sim.session.identity.epoch = LAST_EPOCH
-        sim.next_session()
-        sim.deliver([b"second"])
-        assert log_of(sim) == [b"first", b"second"]
-        assert epochs(sim) == [0, 0]
-        assert len(sim.cluster.logs["t", 0].producers) == 2
 
 
 # Runs with random seeds.

@@ -7,17 +7,9 @@ from spark_kafka_sink.common.errors import ColumnError, RecordTooLargeError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from tests.support.harness.fake import FakeCluster, Fault
-from tests.support.harness.world import World, world
+from tests.support.harness.world import world
 
 PERSISTED, SENT = DeliveryStatus.PERSISTED, DeliveryStatus.SENT
-
-
-def test_records_arrive_in_order_with_gapless_sequences(sim: World) -> None:
-    values = sim.deliver_batches(7)
-    assert sim.cluster.logs["t", 0].values() == values
-    assert sim.cluster.logs["t", 0].sequences() == [(0, 3 * number, 3) for number in range(7)]
-    assert sim.statuses() == {PERSISTED: 21}
-    sim.check_accounting()
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
@@ -49,17 +41,6 @@ def test_max_in_flight_requests(limit: int) -> None:
         sim.cluster.release()
         sim.finish()
         assert sim.cluster.logs["t", 0].values()[3:] == values
-
-
-def test_first_batch_of_a_partition_is_sent_alone(sim: World) -> None:
-    """The first sequence of an unknown producer is accepted as it is, so it must be the first."""
-    sim.fault(Fault(hold=True))
-    sim.send_batches(4)
-    sim.steps(40)
-    assert len(sim.cluster.seen) == 1
-    sim.cluster.release()
-    sim.finish()
-    assert sim.cluster.logs["t", 0].sequences() == [(0, 0, 3), (0, 3, 3), (0, 6, 3), (0, 9, 3)]
 
 
 def test_request_has_one_batch_per_partition_and_respects_its_size() -> None:

@@ -51,14 +51,6 @@ def test_rejection_fails_the_session_and_is_not_persisted(sim: World, code: int)
     assert NOT in sim.statuses()
 
 
-@pytest.mark.parametrize("code", [-1, 9_999])
-def test_unknown_error_leaves_doubt(sim: World, code: int) -> None:
-    sim.fault(Fault(error=code))
-    sim.send_batches(3)
-    sim.await_failure()
-    assert sim.statuses() == {POSSIBLY: 3, NOT: 6}
-
-
 @pytest.mark.parametrize("codec", ["none", "gzip"])
 def test_error_names_the_record_that_is_too_large(codec: str) -> None:
     """Rows rotate over many partitions, so that rows of a batch are not consecutive."""

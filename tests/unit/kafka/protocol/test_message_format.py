@@ -93,11 +93,6 @@ def test_huge_lengths_allocate_nothing(length: bytes) -> None:
     assert time.perf_counter() - started < 10
 
 
-def test_six_bytes_that_crash_kios_reader() -> None:
-    with pytest.raises(ProtocolError, match="4294967294"):
-        decode(produce.ProduceResponse, b"\xff\xff\xff\xff\x0f")
-
-
 def partition(**changes: Any) -> produce.PartitionProduceResponse:
     fields: dict[str, Any] = {
         "index": 7,

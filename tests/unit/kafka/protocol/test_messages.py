@@ -9,8 +9,6 @@ from pkgutil import walk_packages
 
 import kio.schema
 import pytest
-from kio.schema.api_versions.v0 import ApiVersionsRequest as ApiVersionsRequestV0
-from kio.schema.api_versions.v4 import ApiVersionsRequest, ApiVersionsResponse
 from kio.schema.fetch.v17 import response as fetch
 from kio.schema.heartbeat.v3 import HeartbeatResponse as HeartbeatResponseV3
 from kio.schema.heartbeat.v4 import HeartbeatRequest, HeartbeatResponse
@@ -59,16 +57,6 @@ def test_request_round_trip(client_id: str | None) -> None:
     assert decode(HeartbeatRequest, frame[4:], header.body_offset) == (HEARTBEAT, len(frame) - 4)
 
 
-def test_golden_bytes_of_the_first_request() -> None:
-    request = ApiVersionsRequest(client_software_name="k", client_software_version="1")
-    assert request_frame(request, 1, "id") == (
-        b"\x00\x00\x00\x12\x00\x12\x00\x04\x00\x00\x00\x01\x00\x02id\x00\x02k\x021\x00"
-    )
-    assert request_frame(ApiVersionsRequestV0(), 2, None) == (
-        b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x02\xff\xff"
-    )
-
-
 @pytest.mark.parametrize("type_", [HeartbeatResponse, HeartbeatResponseV3])
 def test_response_round_trip(type_: type[HeartbeatResponse | HeartbeatResponseV3]) -> None:
     payload = entity_of(type_, throttle_time=ZERO, error_code=ErrorCode.rebalance_in_progress)
@@ -76,16 +64,6 @@ def test_response_round_trip(type_: type[HeartbeatResponse | HeartbeatResponseV3
     assert read_correlation_id(frame[4:]) == 9
     assert read_response(type_, frame[4:]) == (9, payload)
     assert read_response(type_, frame[4:] + b"more") == (9, payload)
-
-
-def test_api_versions_responses_have_no_header_tags() -> None:
-    payload = entity_of(
-        ApiVersionsResponse, error_code=ErrorCode.none, api_keys=(), throttle_time=ZERO
-    )
-    frame = response_frame(payload, 5)
-    assert frame[4:8] == b"\x00\x00\x00\x05"
-    assert frame[8:10] == b"\x00\x00"  # The error code follows immediately.
-    assert read_response(ApiVersionsResponse, frame[4:]) == (5, payload)
 
 
 def test_header_tags_are_skipped() -> None:

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.producer_id import LAST_EPOCH
@@ -13,22 +13,6 @@ from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
 PERSISTED = DeliveryStatus.PERSISTED
-RETRIABLE = (
-    ErrorCode.corrupt_message,
-    ErrorCode.unknown_topic_or_partition,
-    ErrorCode.leader_not_available,
-    ErrorCode.not_leader_or_follower,
-    ErrorCode.request_timed_out,
-    ErrorCode.replica_not_available,
-    ErrorCode.network_exception,
-    ErrorCode.not_enough_replicas,
-    ErrorCode.not_enough_replicas_after_append,
-    ErrorCode.kafka_storage_error,
-    ErrorCode.listener_not_found,
-    ErrorCode.fenced_leader_epoch,
-    ErrorCode.unknown_topic_id,
-    ErrorCode.inconsistent_topic_id,
-)
 
 
 def headers(sim: World, start: int = 0) -> list[BatchHeader]:
@@ -49,16 +33,6 @@ def check_log(sim: World, values: list[bytes], partition: int = 0) -> None:
         next_sequence += header.record_count
     assert sim.statuses() == {PERSISTED: sim.appended}
     sim.check_accounting()
-
-
-@pytest.mark.parametrize("code", RETRIABLE)
-def test_retriable_errors_only_cost_time(sim: World, code: int) -> None:
-    first = sim.deliver_batches(1)
-    sim.fault(None, Fault(error=code), None)
-    values = first + sim.deliver_batches(4)
-    check_log(sim, values)
-    assert sim.report().retries >= 1
-    assert error_name(code) in dict(sim.report().errors)
 
 
 @pytest.mark.parametrize("append", [True, False])

@@ -61,23 +61,6 @@ def test_first_batch_of_a_transaction_is_rejected() -> None:
         assert [sequence for _, sequence, _ in sim.cluster.logs["t", 0].sequences()] == [0, 2, 5, 8]
 
 
-def test_several_rejections_in_flight(sim: World) -> None:
-    sim.fault(None, REJECTED, None, ALL_REJECTED, REJECTED)
-    values = sim.deliver_batches(9)
-    assert len(log(sim)) + len(sim.cluster.logs["dead", 0].values()) == len(values)
-    assert log(sim) == [value for value in values if value in log(sim)]
-    expected = 0
-    for epoch, sequence, records in sim.cluster.logs["t", 0].sequences():
-        assert (epoch, sequence) == (0, expected)
-        expected += records
-
-
-def test_rejection_after_a_retried_batch(sim: World) -> None:
-    sim.fault(Fault(error=ErrorCode.not_enough_replicas), None, REJECTED)
-    values = sim.deliver_batches(5)
-    assert log(sim) == [value for at, value in enumerate(values) if at != 7]
-
-
 @pytest.mark.parametrize(
     "doubt",
     [

@@ -360,15 +360,6 @@ def test_session_that_fails_while_its_transaction_is_read(
         sim.session.flush_transaction()
 
 
-def test_concurrent_transactions_error_is_retried(sim: World) -> None:
-    sim.fault(
-        Fault(error=ErrorCode.concurrent_transactions),
-        Fault(error=ErrorCode.concurrent_transactions),
-    )
-    values = sim.deliver_batches(3)
-    assert sim.cluster.logs["t", 0].values() == values
-
-
 def test_batch_that_expires_after_sending_makes_the_transaction_uncommittable(sim: World) -> None:
     sim.cluster.unanswered.add(ApiKey.PRODUCE)
     sim.send_batches(1)

@@ -17,7 +17,6 @@ from spark_kafka_sink.config.security.security_config import (
     TrustStore,
 )
 from spark_kafka_sink.kafka.security.tls.client_context import (
-    CipherSuiteError,
     ClientSslContext,
     check_stores,
     create_client_context,
@@ -44,13 +43,6 @@ def inline_keys(client: IssuedCertificate, password: str | None = None) -> KeySt
         key=Secret(client.key_pem(password), "kafka.ssl.keystore.key"),
         key_password=Secret(password, "kafka.ssl.key.password") if password else None,
     )
-
-
-def test_pem_file_is_trusted(tmp_path: Path) -> None:
-    location = str(AUTHORITY.write(tmp_path))
-    config = TlsConfig(truststore=TrustStore(type=StoreType.PEM, location=location))
-    near = handshake(create_client_context(config), server_context(tmp_path, SERVER), "localhost")
-    assert near.version() == "TLSv1.3"
 
 
 @pytest.mark.parametrize("separator", [" ", "\\n", "\r\n", "\n  "])
@@ -109,18 +101,6 @@ def test_client_sends_its_certificate(
     handshake(create_client_context(config), server, "localhost")
 
 
-def test_wrong_key_password_is_reported_without_the_password() -> None:
-    keystore = KeyStore(
-        type=StoreType.PEM,
-        certificate_chain=Secret(CLIENT.chain_pem, "kafka.ssl.keystore.certificate.chain"),
-        key=Secret(CLIENT.key_pem("right"), "kafka.ssl.keystore.key"),
-        key_password=Secret("hunter2", "kafka.ssl.key.password"),
-    )
-    with pytest.raises(ConfigError) as caught:
-        create_client_context(TlsConfig(keystore=keystore))
-    assert "hunter2" not in str(caught.value)
-
-
 def test_key_of_another_certificate_is_reported() -> None:
     keystore = KeyStore(
         type=StoreType.PEM,
@@ -129,12 +109,6 @@ def test_key_of_another_certificate_is_reported() -> None:
     )
     with pytest.raises(ConfigError, match="first certificate"):
         create_client_context(TlsConfig(keystore=keystore))
-
-
-def test_missing_truststore_names_option_and_path(tmp_path: Path) -> None:
-    store = TrustStore(type=StoreType.PEM, location=str(tmp_path / "nowhere.pem"))
-    with pytest.raises(ConfigError, match=r"kafka\.ssl\.truststore\.location .*nowhere\.pem"):
-        create_client_context(TlsConfig(truststore=store))
 
 
 @pytest.mark.parametrize(
@@ -155,15 +129,6 @@ def test_suites_select_the_version(
     cipher = near.cipher()
     assert cipher is not None
     assert (near.version(), cipher[0]) == (version, agreed)
-
-
-def test_unlisted_tls_1_3_suite_is_rejected(tmp_path: Path) -> None:
-    """OpenSSL always offers the suite: the client disconnects before it sends data."""
-    trust = pem_trust(AUTHORITY.certificate_pem)
-    suites = ("TLS_CHACHA20_POLY1305_SHA256",)
-    context = create_client_context(TlsConfig(truststore=trust, cipher_suites=suites))
-    with pytest.raises(CipherSuiteError, match="TLS_AES_256_GCM_SHA384"):
-        handshake(context, server_context(tmp_path, SERVER), "localhost")
 
 
 @pytest.mark.parametrize(
@@ -203,12 +168,6 @@ def test_driver_skips_files_that_exist_only_on_executors(tmp_path: Path) -> None
     ):
         truststore = TrustStore(type=StoreType.PEM, location=nowhere)
         check_stores(TlsConfig(truststore=truststore, keystore=keystore))
-
-
-def test_driver_detects_suites_without_version() -> None:
-    config = TlsConfig(cipher_suites=(BROAD,), protocols=(TlsVersion.TLS_1_3,))
-    with pytest.raises(ConfigError, match=r"kafka\.ssl\.enabled\.protocols"):
-        check_stores(config)
 
 
 def refuse(*_args: object) -> NoReturn:

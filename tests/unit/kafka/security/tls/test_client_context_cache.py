@@ -190,11 +190,6 @@ def test_old_empty_store_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.M
         ContextCache(settling=3_600).context(trusting(path))
 
 
-def test_missing_file_without_earlier_context_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError):
-        ContextCache().context(trusting(tmp_path / "nowhere.pem"))
-
-
 def test_least_recently_used_contexts_are_dropped(tmp_path: Path) -> None:
     created: list[TlsConfig] = []
 
