@@ -39,7 +39,7 @@ def test_secured_kafka_with_a_properties_file(tmp_path: Path) -> None:
     with EmbeddedBroker(tls=True, sasl={"alice": "Sentinel-7f3a9"}) as kafka:
         options = kafka.client_options("alice", prefix="")
         servers = options.pop("bootstrap.servers")
-        lines = (f"{name}={_escaped(value)}" for name, value in options.items())
+        lines = (f"{name}={escaped(value)}" for name, value in options.items())
         config.write_text("\n".join(lines))
         arguments = ("--limit", "300", "--bootstrap-servers", servers)
         done = demo(*arguments, "--config", str(config))
@@ -52,7 +52,7 @@ def test_secured_kafka_with_a_properties_file(tmp_path: Path) -> None:
     assert "option kafka.acks is 'most'; allowed: all, -1, 0, 1" in rejected.stderr
 
 
-def _escaped(value: str) -> str:
+def escaped(value: str) -> str:
     """Escape a value for a .properties file."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 

@@ -26,7 +26,7 @@ UPDATE_HINT = "run `make notebooks` and check the changes"
 pytestmark = pytest.mark.timeout(960)  # takes two minutes on an idle machine
 
 
-def _saved(path: Path) -> NotebookNode:
+def saved_notebook(path: Path) -> NotebookNode:
     return nbformat.read(path, as_version=4)
 
 
@@ -36,7 +36,7 @@ def test_all_notebooks_are_tested() -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_notebook_runs_and_saved_outputs_are_current(path: Path) -> None:
-    saved, executed = _saved(path), without_machine(execute(path))
+    saved, executed = saved_notebook(path), without_machine(execute(path))
     assert shape_of(executed) == shape_of(saved), UPDATE_HINT
     output = "\n".join(text for cell in executed.cells if "outputs" in cell for text in texts(cell))
     assert FACTS[path.name] in output
@@ -44,7 +44,7 @@ def test_notebook_runs_and_saved_outputs_are_current(path: Path) -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_saved_outputs_contain_no_machine_specific_data(path: Path) -> None:
-    notebook = _saved(path)
+    notebook = saved_notebook(path)
     nbformat.validate(notebook)
     assert findings(notebook) == []
     assert without_machine(notebook) == notebook

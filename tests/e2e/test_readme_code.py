@@ -18,7 +18,7 @@ from tests.e2e.spark_settings import SETTINGS
 from tests.support.python import run_python
 from tools.docs.pages import README, pages
 
-_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ADDRESS = "localhost:9092"
 """Replaced by the address of the test's broker, as Kafka's default port may be in use."""
 TOPICS = {"events": 4, "events-dead": 1, "ordered": 4}
@@ -31,7 +31,7 @@ shared = {"spark": made["spark"], "events": made["events"].selectExpr(*columns)}
 
 
 def code_of(page: Path) -> list[str]:
-    return _BLOCK.findall(page.read_text(encoding="utf-8"))
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
 
 
 EXAMPLES = [page for page in pages() if page != README and code_of(page)]

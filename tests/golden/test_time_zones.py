@@ -12,15 +12,15 @@ from spark_kafka_sink.common.time_zones import system_zone, utc_offsets
 from tools.checks.needs import find_java
 from tools.support.java import Jvm
 
-_OFFSETS = ("Z", "+8", "-09", "+05:30", "-0330", "+10:20:30", "UTC+1", "GMT-11:30", "UT")
-_INSTANTS = np.array(
+OFFSETS = ("Z", "+8", "-09", "+05:30", "-0330", "+10:20:30", "UTC+1", "GMT-11:30", "UT")
+INSTANTS = np.array(
     [
         int(datetime(year, month, 15, 3, tzinfo=UTC).timestamp()) * 1_000_000
         for year in (1985, 2024, 2060)
         for month in (1, 4, 7, 11)
     ]
 )
-_PROGRAM = """
+PROGRAM = """
 class Zone {
     public static void main(String[] arguments) {
         var zone = java.util.TimeZone.getDefault();
@@ -28,7 +28,7 @@ class Zone {
     }
 }
 """
-_HOST_ZONES = (
+HOST_ZONES = (
     "Europe/Berlin",
     ":America/New_York",
     "posix/Asia/Tokyo",
@@ -51,23 +51,23 @@ def test_offsets_of_all_zones_that_spark_accepts(jvm: Jvm) -> None:
     known = sorted(
         zone_id for zone_id in java.ZoneId.getAvailableZoneIds() if "SystemV" not in zone_id
     )
-    for name in [*known[::8], *short, *_OFFSETS]:
+    for name in [*known[::8], *short, *OFFSETS]:
         rules = java.ZoneId.of(name, java.ZoneId.SHORT_IDS).getRules()
         instants = [
-            java.Instant.ofEpochSecond(int(microseconds) // 1_000_000) for microseconds in _INSTANTS
+            java.Instant.ofEpochSecond(int(microseconds) // 1_000_000) for microseconds in INSTANTS
         ]
         expected = [rules.getOffset(instant).getTotalSeconds() for instant in instants]
-        assert np.broadcast_to(utc_offsets(_INSTANTS, name), 12).tolist() == expected, name
+        assert np.broadcast_to(utc_offsets(INSTANTS, name), 12).tolist() == expected, name
 
 
 def test_zone_of_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "Zone.java"
-    source.write_text(_PROGRAM)
+    source.write_text(PROGRAM)
     java = [find_java() or "java", "-XX:TieredStopAtLevel=1"]
     compiler = [*java, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(tmp_path)]
     subprocess.run([*compiler, str(source)], check=True)
     program = [*java, "-cp", str(tmp_path), "Zone"]
-    for name in _HOST_ZONES:
+    for name in HOST_ZONES:
         monkeypatch.setenv("TZ", name)
         done = subprocess.run(program, capture_output=True, text=True, check=True)
         expected = done.stdout.split()

@@ -18,7 +18,7 @@ from tools.support.readers import by_confluent
 TOO_LARGE = "x" * 1_100_000
 
 
-def _bad_rows(topic: str) -> list[tuple[Any, ...]]:
+def bad_rows(topic: str) -> list[tuple[Any, ...]]:
     return [
         ("good", topic, None, [{"key": "h", "value": b"1"}]),
         ("no topic", None, None, None),
@@ -42,7 +42,7 @@ def topics(any_kafka: Any, unique_topic: str) -> tuple[str, str, str]:
 def test_bad_rows_become_dead_letters(topics: tuple[str, str, str]) -> None:
     servers, topic, letters = topics
     options = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
-    report = write(servers, batch(_bad_rows(topic)), options)
+    report = write(servers, batch(bad_rows(topic)), options)
 
     good = by_confluent(servers, topic)
     assert sorted(record.value or b"" for record in good) == [b"good", b"good too"]

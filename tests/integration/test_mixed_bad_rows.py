@@ -58,14 +58,14 @@ SHAPES = {
     "many": lambda seed: [mixed(seed, 120), mixed(seed + 1000, 120)],
     "only bad": lambda seed: [[row for row in mixed(seed, 200) if is_bad(row)]],
     "only good": lambda seed: [[row for row in mixed(seed, 200) if not is_bad(row)]],
-    "the last": lambda seed: [[*_good_rows(seed), ("bad", "a", 99, None)]],
-    "the first": lambda seed: [[("bad", None, None, None), *_good_rows(seed)]],
+    "the last": lambda seed: [[*good_rows(seed), ("bad", "a", 99, None)]],
+    "the first": lambda seed: [[("bad", None, None, None), *good_rows(seed)]],
     "empty": lambda seed: [[], mixed(seed, 50), []],
     "one by one": lambda seed: [[row] for row in mixed(seed, 25)],
 }
 
 
-def _good_rows(seed: int) -> list[tuple[Any, ...]]:
+def good_rows(seed: int) -> list[tuple[Any, ...]]:
     return [row for row in mixed(seed, 200) if not is_bad(row)]
 
 
@@ -93,7 +93,7 @@ def test_each_row_has_one_outcome(
 ) -> None:
     chunks = SHAPES[shape](len(shape) + 10 * len(options))
     servers = kafka.bootstrap_servers
-    report = _write(servers, chunks, options)
+    report = write(servers, chunks, options)
     rows = [row for chunk in chunks for row in chunk]
     bad = [row for row in rows if is_bad(row)]
     keeps = "errors.deadletterqueue.topic.name" in options
@@ -108,7 +108,7 @@ def test_each_row_has_one_outcome(
     assert report.persisted == len(good) + (len(bad) if keeps else 0)
 
 
-def _write(
+def write(
     servers: str, chunks: list[list[tuple[Any, ...]]], options: dict[str, str]
 ) -> DeliveryReport:
     empty = batch([("", "", None, None)]).slice(0, 0)

@@ -11,12 +11,12 @@ from tools.support.admin import Admin
 from tools.support.readers import by_confluent
 
 PARTITIONS = 13
-_random = Random(11)
+RANDOM = Random(11)
 KEYS: list[bytes] = [
     b"",
     b"\x00",
     b"\xf54\x17z\x01",
-    *{_random.randbytes(_random.randrange(2, 40)) for _ in range(400)},
+    *{RANDOM.randbytes(RANDOM.randrange(2, 40)) for _ in range(400)},
 ]
 
 
@@ -31,7 +31,7 @@ def write_with_librdkafka(
 
 
 @pytest.mark.parametrize("name", ["consistent", "murmur2", "fnv1a"])
-@pytest.mark.parametrize("suffix", ["", "_random"])
+@pytest.mark.parametrize("suffix", ["", "RANDOM"])
 def test_same_partition_for_each_key(
     embedded_broker: EmbeddedBroker, unique_topic: str, name: str, suffix: str
 ) -> None:

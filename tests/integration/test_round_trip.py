@@ -19,13 +19,13 @@ ROWS = 400
 FIRST_MS = 1_700_000_000_000
 Reader = Callable[[str, str], list[ForeignRecord]]
 
-_HEADERS = (
+HEADERS = (
     (),
     (("trace", b"abc"),),
     (("a", b"1"), ("a", b"2"), ("empty", b"")),
     (("nothing", None),),
 )
-_KEYS = (None, b"", b"key", "Schlüssel".encode(), b"k" * 300)
+KEYS = (None, b"", b"key", "Schlüssel".encode(), b"k" * 300)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +38,28 @@ class Written:
     reports: dict[Codec, DeliveryReport]
 
 
-def _value(number: int) -> bytes | None:
+def value_of(number: int) -> bytes | None:
     if number % 7 == 0:
         return None
     return b"" if number % 11 == 0 else b"value %d " % number * (number % 90)
 
 
-def _records(topic: str, codec: Codec) -> list[ForeignRecord]:
+def write_and_read(topic: str, codec: Codec) -> list[ForeignRecord]:
     return [
         ForeignRecord(
             topic=topic,
             partition=codec.value,
             offset=number,
             timestamp=FIRST_MS + (number * 37) % 1000 * 60_000,
-            key=_KEYS[number % len(_KEYS)],
-            value=_value(number),
-            headers=_HEADERS[number % len(_HEADERS)],
+            key=KEYS[number % len(KEYS)],
+            value=value_of(number),
+            headers=HEADERS[number % len(HEADERS)],
         )
         for number in range(ROWS)
     ]
 
 
-def _to_rows(records: list[ForeignRecord]) -> Rows:
+def to_rows(records: list[ForeignRecord]) -> Rows:
     return rows(
         records[0].topic,
         [record.value for record in records],
@@ -70,16 +70,16 @@ def _to_rows(records: list[ForeignRecord]) -> Rows:
     )
 
 
-def _write(bootstrap_servers: str, topic: str) -> Written:
+def write(bootstrap_servers: str, topic: str) -> Written:
     Admin(bootstrap_servers).create_topic(topic, len(Codec))
     expected: list[ForeignRecord] = []
     reports = {}
     for codec in Codec:
-        records = _records(topic, codec)
+        records = write_and_read(topic, codec)
         expected += records
         reports[codec] = produce(
             bootstrap_servers,
-            _to_rows(records),
+            to_rows(records),
             compression_type=codec.name.lower(),
             batch_size=30_000,
         )
@@ -88,12 +88,12 @@ def _write(bootstrap_servers: str, topic: str) -> Written:
 
 @pytest.fixture(scope="module")
 def on_kafka(real_kafka: KafkaCluster) -> Written:
-    return _write(real_kafka.bootstrap_servers, "round-trip")
+    return write(real_kafka.bootstrap_servers, "round-trip")
 
 
 @pytest.fixture(scope="module")
 def on_embedded(embedded_broker: EmbeddedBroker) -> Written:
-    return _write(embedded_broker.bootstrap_servers, "round-trip")
+    return write(embedded_broker.bootstrap_servers, "round-trip")
 
 
 @pytest.fixture(params=["kafka", "embedded"])

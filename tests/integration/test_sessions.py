@@ -20,15 +20,15 @@ from tools.support.admin import Admin
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 
-_TASKS = 5
-_NUMBERS = [b"%d" % number for number in range(40)]
+TASKS = 5
+NUMBERS = [b"%d" % number for number in range(40)]
 
 
 def test_tasks_share_a_producer_id_with_different_epochs(
     real_kafka: KafkaCluster, unique_topic: str
 ) -> None:
     real_kafka.admin.create_topic(unique_topic, 2)
-    for task in range(_TASKS):
+    for task in range(TASKS):
         chunk = numbered(unique_topic, task * 100, 100, 2)
         report = write_task(real_kafka.bootstrap_servers, chunk, client_id=unique_topic)
         assert report.persisted == 100
@@ -38,8 +38,8 @@ def test_tasks_share_a_producer_id_with_different_epochs(
             readers.dump(real_kafka.partition_dir(unique_topic, partition))
         )
         assert len({batch.producer_id for batch in batches}) == 1
-        assert [batch.producer_epoch for batch in batches] == list(range(_TASKS))
-        assert [batch.base_sequence for batch in batches] == [0] * _TASKS
+        assert [batch.producer_epoch for batch in batches] == list(range(TASKS))
+        assert [batch.base_sequence for batch in batches] == [0] * TASKS
 
 
 def test_failed_session_is_not_reused(real_kafka: KafkaCluster, unique_topic: str) -> None:
@@ -93,15 +93,13 @@ def test_reused_client_handles_recreated_topic_with_fewer_partitions(
     """Rows for removed partitions would otherwise wait until delivery.timeout.ms."""
     servers = real_kafka.bootstrap_servers
     real_kafka.admin.create_topic(unique_topic, 4)
-    write_task(servers, rows(unique_topic, _NUMBERS, keys=_NUMBERS), client_id=unique_topic)
+    write_task(servers, rows(unique_topic, NUMBERS, keys=NUMBERS), client_id=unique_topic)
     real_kafka.admin.delete_topics(unique_topic)
     real_kafka.admin.create_topic(unique_topic, 1)
     time.sleep(1.0)  # newer metadata can be reused
-    report = write_task(
-        servers, rows(unique_topic, _NUMBERS, keys=_NUMBERS), client_id=unique_topic
-    )
-    assert report.persisted == len(_NUMBERS)
-    assert len(by_confluent(servers, unique_topic)) == len(_NUMBERS)
+    report = write_task(servers, rows(unique_topic, NUMBERS, keys=NUMBERS), client_id=unique_topic)
+    assert report.persisted == len(NUMBERS)
+    assert len(by_confluent(servers, unique_topic)) == len(NUMBERS)
 
 
 def test_forked_child_does_not_use_connections_of_its_parent(

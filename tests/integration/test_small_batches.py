@@ -14,7 +14,7 @@ CHUNK, CHUNKS = 5_000, 20
 VALUE = b"%08d" + b"." * 92
 
 
-def _chunks(topic: str, first: int) -> list[Rows]:
+def chunks(topic: str, first: int) -> list[Rows]:
     return [
         rows(
             topic,
@@ -35,8 +35,8 @@ def test_size_limit_is_remembered_for_the_next_task(
         unique_topic, partitions=1, configs={"max.message.bytes": str(limit)}
     )
     options = {"compression_type": codec, "client_id": unique_topic}
-    first = write_task(servers, *_chunks(unique_topic, 0), **options)
-    second = write_task(servers, *_chunks(unique_topic, CHUNK * CHUNKS), **options)
+    first = write_task(servers, *chunks(unique_topic, 0), **options)
+    second = write_task(servers, *chunks(unique_topic, CHUNK * CHUNKS), **options)
     total = 2 * CHUNK * CHUNKS
     assert first.persisted + second.persisted == total
     # On a busy machine all eleven batches are closed before the error, and each is split.

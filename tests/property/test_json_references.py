@@ -37,43 +37,43 @@ def folders(draw: st.DrawFn) -> dict[str, tuple[dict[str, Any], list[str]]]:
     """Draw documents by path, the main one first, with the paths to which each one refers."""
     main = draw(st.sampled_from(["main.json", "m/main.json"]))
     kinds = draw(st.lists(st.sampled_from(list(TYPES)), min_size=len(LEAVES), max_size=len(LEAVES)))
-    leaves = {path: _leaf(kind) for path, kind in zip(LEAVES, kinds, strict=True)}
+    leaves = {path: leaf_of(kind) for path, kind in zip(LEAVES, kinds, strict=True)}
     items = {}
     for path in ITEMS:
         target = draw(st.sampled_from(LEAVES))
-        items[path] = {"amount": f"{_relative(path, target)}#/definitions/v"}, [target]
+        items[path] = {"amount": f"{relative(path, target)}#/definitions/v"}, [target]
     targets = draw(
         st.lists(st.sampled_from([*LEAVES, *ITEMS]), min_size=1, max_size=5, unique=True)
     )
     fields = {}
     for number, target in enumerate(targets):
         pointer = "" if target in items else "#/definitions/v"
-        fields[f"p{number}"] = _relative(main, target) + pointer
+        fields[f"p{number}"] = relative(main, target) + pointer
     order = draw(st.permutations(targets))
-    records = {path: (_record(references), links) for path, (references, links) in items.items()}
+    records = {path: (record_of(references), links) for path, (references, links) in items.items()}
     used = [target for path in targets if path in items for target in items[path][1]]
     parts = {**records, **leaves}
-    return {main: (_record(fields), order)} | {path: parts[path] for path in {*targets, *used}}
+    return {main: (record_of(fields), order)} | {path: parts[path] for path in {*targets, *used}}
 
 
-def _leaf(kind: str) -> tuple[dict[str, Any], list[str]]:
+def leaf_of(kind: str) -> tuple[dict[str, Any], list[str]]:
     return {"definitions": {"v": {"type": kind}}}, []
 
 
-def _record(references: dict[str, str]) -> dict[str, Any]:
+def record_of(references: dict[str, str]) -> dict[str, Any]:
     properties = {name: {"$ref": reference} for name, reference in references.items()}
     return {"type": "object", "properties": properties}
 
 
-def _relative(source: str, target: str) -> str:
+def relative(source: str, target: str) -> str:
     return relpath(target, dirname(source) or ".")
 
 
-def _references(documents: dict[str, tuple[dict[str, Any], list[str]]]) -> JsonReferences:
+def references_of(documents: dict[str, tuple[dict[str, Any], list[str]]]) -> JsonReferences:
     """Return the references as a registry has them: each document declares its own names."""
     numbers = {path: number for number, path in enumerate(documents)}
     links = [
-        Link(numbers[path], _relative(path, target), numbers[target])
+        Link(numbers[path], relative(path, target), numbers[target])
         for path, (_, targets) in documents.items()
         for target in targets
     ]
@@ -81,7 +81,7 @@ def _references(documents: dict[str, tuple[dict[str, Any], list[str]]]) -> JsonR
     return JsonReferences(tuple(texts[1:]), tuple(links))
 
 
-def _column(target: str, kind: str) -> tuple[pa.DataType, Any]:
+def column(target: str, kind: str) -> tuple[pa.DataType, Any]:
     type_, value = TYPES[kind]
     if target in ITEMS:
         return pa.struct([("amount", type_)]), {"amount": value}
@@ -105,7 +105,7 @@ def test_names_are_relative_to_the_document_that_declares_them(
     fields, record = [], {}
     for name, schema in main["properties"].items():
         target = urljoin(urljoin(BASE, path), schema["$ref"]).removeprefix(BASE).split("#")[0]
-        type_, record[name] = _column(target, data.draw(st.sampled_from(list(TYPES))))
+        type_, record[name] = column(target, data.draw(st.sampled_from(list(TYPES))))
         fields.append((name, type_))
     resources = [
         (urljoin(BASE, where), specification_with(draft).create_resource(document))
@@ -115,7 +115,7 @@ def test_names_are_relative_to_the_document_that_declares_them(
     registry: Any = Registry().with_resources(resources)
     is_valid = DRAFTS[draft](located, registry=registry).is_valid(record)
     try:
-        compile_check(json.dumps(main), pa.struct(fields), _references(documents))
+        compile_check(json.dumps(main), pa.struct(fields), references_of(documents))
         is_accepted = True
     except ColumnError:
         is_accepted = False
@@ -202,7 +202,7 @@ def test_each_document_has_its_own_version_of_a_reference(
 def test_folders_below_any_id(id_: str) -> None:
     main = {"$id": id_, "properties": {"i": {"$ref": "a/item.json"}}}
     item = {"properties": {"v": {"$ref": "common.json#/definitions/v"}}}
-    texts = json.dumps(item), json.dumps(_leaf("integer")[0])
+    texts = json.dumps(item), json.dumps(leaf_of("integer")[0])
     links = Link(MAIN, "a/item.json", 1), Link(1, "common.json", 2)
     references = JsonReferences(texts, links)
     fitting, wrong = (

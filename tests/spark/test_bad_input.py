@@ -16,10 +16,10 @@ from tests.support.waiting import wait_until
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import count
 
-_UNREACHABLE = {"kafka.max.block.ms": "1500"}
+UNREACHABLE = {"kafka.max.block.ms": "1500"}
 
 
-def _frame(sink: Sink) -> DataFrame:
+def frame_of(sink: Sink) -> DataFrame:
     return sink.frame("value string", ("a",))
 
 
@@ -34,7 +34,7 @@ def _frame(sink: Sink) -> DataFrame:
 def test_invalid_option_fails_before_any_task(
     name: str, value: str, message: str, sink: Sink, topic: str
 ) -> None:
-    error, jobs = sink.jobs_of(lambda: sink.write(_frame(sink), **{"topic": topic, name: value}))
+    error, jobs = sink.jobs_of(lambda: sink.write(frame_of(sink), **{"topic": topic, name: value}))
     assert error is not None, "the write was accepted"
     assert message in str(error)
     assert jobs == 0
@@ -42,7 +42,7 @@ def test_invalid_option_fails_before_any_task(
 
 
 def test_missing_servers_fail_before_any_task(sink: Sink, topic: str) -> None:
-    error, jobs = sink.jobs_of(lambda: sink.append(_frame(sink), {"topic": topic}))
+    error, jobs = sink.jobs_of(lambda: sink.append(frame_of(sink), {"topic": topic}))
     assert "option kafka.bootstrap.servers is required" in str(error)
     assert jobs == 0
 
@@ -51,7 +51,7 @@ def test_unreachable_servers_fail_the_write(sink: Sink, console: Console) -> Non
     closed = closed_port()
     lost = replace(sink, bootstrap_servers=f"{closed},no-such-host.invalid:9092")
     mark = console.mark()
-    error, _ = sink.jobs_of(lambda: lost.write(_frame(sink), topic="any", **_UNREACHABLE))
+    error, _ = sink.jobs_of(lambda: lost.write(frame_of(sink), topic="any", **UNREACHABLE))
     text = str(error)
     assert "no broker responded within max.block.ms = 1500" in text
     assert f"{closed}: Connection refused" in text
@@ -62,7 +62,7 @@ def test_unreachable_servers_fail_the_write(sink: Sink, console: Console) -> Non
 
 def test_no_rows_require_no_server(sink: Sink) -> None:
     lost = replace(sink, bootstrap_servers=closed_port())
-    lost.write(sink.frame("value string"), topic="any", **_UNREACHABLE)
+    lost.write(sink.frame("value string"), topic="any", **UNREACHABLE)
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_broker_stops_during_a_write(sink: Sink, unique_topic: str) -> None:
     with KafkaCluster() as kafka:
         kafka.admin.create_topic(unique_topic, 2)
         doomed = replace(sink, bootstrap_servers=kafka.bootstrap_servers)
-        error, _ = sink.jobs_of(lambda: _write_and_kill(doomed, slow, kafka, unique_topic))
+        error, _ = sink.jobs_of(lambda: write_and_kill(doomed, slow, kafka, unique_topic))
     text = str(error)
     assert "records were not acknowledged within delivery.timeout.ms = 3000" in text
     assert f"{kafka.bootstrap_servers}: " in text
@@ -93,7 +93,7 @@ def test_broker_stops_during_a_write(sink: Sink, unique_topic: str) -> None:
     assert re.search(rf"^  {unique_topic}(-[01])?: (not|possibly) persisted \d", text, re.MULTILINE)
 
 
-def _write_and_kill(sink: Sink, frame: DataFrame, kafka: KafkaCluster, topic: str) -> None:
+def write_and_kill(sink: Sink, frame: DataFrame, kafka: KafkaCluster, topic: str) -> None:
     """Write, and kill the broker after the first records."""
     stopped = threading.Event()
 

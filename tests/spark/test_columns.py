@@ -17,8 +17,8 @@ from tools.support.readers import by_confluent, count
 
 ZONE = "spark.sql.session.timeZone"
 TOLERATE = {"errors.tolerance": "all"}
-_BAD_KEY = "struct(CAST(unhex('FF') AS STRING) AS key, unhex('01') AS value)"
-_NULL_HEADER = "CAST(NULL AS STRUCT<key: STRING, value: BINARY>)"
+BAD_KEY = "struct(CAST(unhex('FF') AS STRING) AS key, unhex('01') AS value)"
+NULL_HEADER = "CAST(NULL AS STRUCT<key: STRING, value: BINARY>)"
 BAD_ROWS = {
     "a name that is not UTF-8": (
         "CAST(unhex('FF') AS STRING) AS topic, NULL AS headers, NULL AS timestamp",
@@ -31,12 +31,12 @@ BAD_ROWS = {
         "INVALID_TOPIC",
     ),
     "a header key that is not UTF-8": (
-        f"'{{topic}}' AS topic, array({_BAD_KEY}) AS headers, NULL AS timestamp",
+        f"'{{topic}}' AS topic, array({BAD_KEY}) AS headers, NULL AS timestamp",
         "a header key that is not UTF-8 in row 1",
         "INVALID_HEADER_KEY",
     ),
     "a null header": (
-        f"'{{topic}}' AS topic, array({_NULL_HEADER}) AS headers, NULL AS timestamp",
+        f"'{{topic}}' AS topic, array({NULL_HEADER}) AS headers, NULL AS timestamp",
         "a header without a key in row 1",
         "NULL_HEADER_KEY",
     ),

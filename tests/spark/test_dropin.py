@@ -15,17 +15,17 @@ from tests.spark.support.sink import JVM, OURS, Sink, create_topics, local_frame
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import by_confluent
 
-_READ_SCHEMA = (
+READ_SCHEMA = (
     "topic string, partition int, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
 )
 
 
-def _name(scenario: Scenario) -> str:
+def name_of(scenario: Scenario) -> str:
     return scenario.name
 
 
-def _topics(scenario: Scenario) -> set[str]:
+def topics_of(scenario: Scenario) -> set[str]:
     """Return all topics of the scenario, with its own names."""
     columns = [part.split()[0] for part in scenario.schema.split(", ")]
     named = {scenario.topic or "one"}
@@ -35,22 +35,22 @@ def _topics(scenario: Scenario) -> set[str]:
     return named
 
 
-def _prefix(scenario: Scenario, sink: Sink) -> str:
+def prefix_of(scenario: Scenario, sink: Sink) -> str:
     return f"{scenario.name}-{sink.format}."
 
 
-def _write(scenario: Scenario, sink: Sink) -> None:
+def write(scenario: Scenario, sink: Sink) -> None:
     frame = sink.frame(scenario.schema, *scenario.rows)
-    prefix = _prefix(scenario, sink)
+    prefix = prefix_of(scenario, sink)
     if ("topic", "string") in frame.dtypes:
         frame = frame.withColumn("topic", sf.concat(sf.lit(prefix), "topic"))
     topic = {} if scenario.topic is None else {"topic": prefix + scenario.topic}
     sink.write(frame, **topic, **scenario.options)
 
 
-def _written(sink: Sink, scenario: Scenario) -> DataFrame:
+def written(sink: Sink, scenario: Scenario) -> DataFrame:
     """Return the records of one format; in log order if partitions are fixed."""
-    topics, prefix = sorted(_topics(scenario)), _prefix(scenario, sink)
+    topics, prefix = sorted(topics_of(scenario)), prefix_of(scenario, sink)
     with ThreadPoolExecutor(8) as pool:
         read = list(
             pool.map(lambda name: by_confluent(sink.bootstrap_servers, prefix + name), topics)
@@ -61,11 +61,11 @@ def _written(sink: Sink, scenario: Scenario) -> DataFrame:
         for record in records
     ]
     assert len(rows) == len(scenario.rows)
-    frame = local_frame(sink.spark, _READ_SCHEMA, rows)
+    frame = local_frame(sink.spark, READ_SCHEMA, rows)
     return frame if scenario.fixed_partitions else frame.drop("partition")
 
 
-@pytest.mark.parametrize("scenario", ACCEPTED, ids=_name)
+@pytest.mark.parametrize("scenario", ACCEPTED, ids=name_of)
 def test_both_formats_write_the_same(
     scenario: Scenario, sink: Sink, real_kafka: KafkaCluster
 ) -> None:
@@ -73,16 +73,16 @@ def test_both_formats_write_the_same(
     create_topics(
         real_kafka,
         [
-            _prefix(scenario, topic_prefix) + name
+            prefix_of(scenario, topic_prefix) + name
             for topic_prefix in (ours, theirs)
-            for name in _topics(scenario)
+            for name in topics_of(scenario)
         ],
     )
-    _write(scenario, theirs)
-    _write(scenario, ours)
+    write(scenario, theirs)
+    write(scenario, ours)
     assert_df_equality(
-        _written(ours, scenario),
-        _written(theirs, scenario),
+        written(ours, scenario),
+        written(theirs, scenario),
         ignore_row_order=not scenario.fixed_partitions,
     )
 
@@ -136,15 +136,17 @@ def test_timestamp_column(sink: Sink, topic: str) -> None:
     assert third.timestamp == 0
 
 
-@pytest.mark.parametrize("scenario", FAILING, ids=_name)
+@pytest.mark.parametrize("scenario", FAILING, ids=name_of)
 @pytest.mark.parametrize("form", [OURS, pytest.param(JVM, marks=pytest.mark.deep)])
 def test_both_formats_fail(
     scenario: Scenario, form: str, sink: Sink, real_kafka: KafkaCluster
 ) -> None:
     writer = replace(sink, format=form)
     if not scenario.early:
-        create_topics(real_kafka, [_prefix(scenario, writer) + name for name in _topics(scenario)])
-    error, jobs = writer.jobs_of(lambda: _write(scenario, writer))
+        create_topics(
+            real_kafka, [prefix_of(scenario, writer) + name for name in topics_of(scenario)]
+        )
+    error, jobs = writer.jobs_of(lambda: write(scenario, writer))
     assert error is not None, "the write was accepted"
     assert scenario.error is not None
     assert scenario.error in str(error)

@@ -75,12 +75,12 @@ def frame(spark: SparkSession) -> DataFrame:
     before = str(spark.conf.get("spark.sql.session.timeZone"))
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     try:
-        return spark.range(0, 3, 1, 1).selectExpr(*_split(COLUMNS))
+        return spark.range(0, 3, 1, 1).selectExpr(*split(COLUMNS))
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
 
 
-def _split(columns: str) -> list[str]:
+def split(columns: str) -> list[str]:
     """Split a list of expressions that end in `as name`."""
     parts, text = [], ""
     for part in columns.replace("\n", " ").split(","):
@@ -91,7 +91,7 @@ def _split(columns: str) -> list[str]:
     return parts
 
 
-def _written(
+def written(
     frame: DataFrame, broker: EmbeddedBroker, topic: str, **options: str
 ) -> Sequence[ConsumerRecord]:
     named = {name.replace("__", "."): text for name, text in options.items()}
@@ -104,7 +104,7 @@ def test_confluent_avro_deserializer(
     frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str,
     framing: str
 ) -> None:  # fmt: skip
-    records = _written(
+    records = written(
         frame, broker, unique_topic, value__format="avro-confluent",
         schema__registry__url=registry.url, value__schema__id__serializer=framing
     )  # fmt: skip
@@ -112,13 +112,13 @@ def test_confluent_avro_deserializer(
         SchemaRegistryClient({"url": registry.url}),
         conf={"schema.id.deserializer": dual_schema_id_deserializer},
     )
-    read = [reader(record.value, _context(unique_topic, record)) for record in records]
+    read = [reader(record.value, context(unique_topic, record)) for record in records]
     assert read[2] == EXPECTED
     assert [row["maybe"] for row in read] == [None, 1, 2]
     assert [row["nested"] is None for row in read] == [False, True, False]
 
 
-def _context(topic: str, record: ConsumerRecord) -> SerializationContext:
+def context(topic: str, record: ConsumerRecord) -> SerializationContext:
     return SerializationContext(topic, MessageField.VALUE, list(record.headers))
 
 
@@ -157,20 +157,20 @@ def test_events_and_keys_without_records(
         "value__format": "avro-confluent", "key__schema": "string",
     }  # fmt: skip
     with pytest.raises(Exception, match=r"several types|is not a record"):
-        _written(
+        written(
             events, broker, unique_topic, **common, value__schema=EVENTS,
             value__subject__name__strategy="TopicRecordNameStrategy"
         )  # fmt: skip
-    _written(events, broker, unique_topic, **common, value__schema=EVENTS)
+    written(events, broker, unique_topic, **common, value__schema=EVENTS)
     latest = {"auto__register__schemas": "false", "use__latest__version": "true"}
     del common["key__schema"]
-    records = _written(
+    records = written(
         events, broker, unique_topic, **common, **latest, value__schema__name="shop.Created"
     )
     client = SchemaRegistryClient({"url": registry.url})
     assert client.get_latest_version(f"{unique_topic}-key").schema.schema_str == '"string"'
     reader = AvroDeserializer(client, return_record_name=True)
-    values = [reader(record.value, _context(unique_topic, record)) for record in records]
+    values = [reader(record.value, context(unique_topic, record)) for record in records]
     assert values[2] == ("shop.Cancelled", {"id": 20_000_000_000})
     assert values[5] == ("shop.Created", {"id": 20_000_000_000, "note": None})
     key = SerializationContext(unique_topic, MessageField.KEY)
@@ -195,18 +195,18 @@ def test_void_items_are_written_only_where_the_format_has_them(
     value_format: str, text: bytes
 ) -> None:  # fmt: skip
     frame = spark.range(1).selectExpr(*columns)
-    (record,) = _written(frame, broker, unique_topic, value__format=value_format)
+    (record,) = written(frame, broker, unique_topic, value__format=value_format)
     assert record.value == text
     if value_format == "json":
         assert json.loads(text) == json.loads(frame.select(sf.to_json(sf.struct("*"))).first()[0])  # type: ignore[index]
     with pytest.raises(Exception, match=r"cannot be written as .*Protobuf"):
-        _written(frame, broker, unique_topic, value__format="protobuf")
+        written(frame, broker, unique_topic, value__format="protobuf")
 
 
 def test_confluent_json_deserializer(
     frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
 ) -> None:
-    records = _written(
+    records = written(
         frame, broker, unique_topic, value__format="json-confluent",
         schema__registry__url=registry.url
     )  # fmt: skip
@@ -215,7 +215,7 @@ def test_confluent_json_deserializer(
         schema_registry_client=SchemaRegistryClient({"url": registry.url}),
         conf={"validate": True},
     )
-    read = [reader(record.value, _context(unique_topic, record)) for record in records]
+    read = [reader(record.value, context(unique_topic, record)) for record in records]
     message = read[2]
     same = ("tiny", "whole", "large", "single", "flag", "text", "maybe", "byname", "nested")
     assert {name: message[name] for name in same} == {name: EXPECTED[name] for name in same}
@@ -232,7 +232,7 @@ def test_confluent_protobuf_deserializer(
     frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
 ) -> None:
     frame = frame.drop("numbers", "amount", "big")
-    records = _written(
+    records = written(
         frame, broker, unique_topic, value__format="protobuf-confluent",
         schema__registry__url=registry.url
     )  # fmt: skip
@@ -240,7 +240,7 @@ def test_confluent_protobuf_deserializer(
     text = client.get_latest_version(f"{unique_topic}-value").schema.schema_str
     kind = message_class(compile_files({"value.proto": str(text)}).values(), "Value")
     reader = ProtobufDeserializer(kind)  # With a client, it asks for a descriptor in base64.
-    read: list[Any] = [reader(record.value, _context(unique_topic, record)) for record in records]
+    read: list[Any] = [reader(record.value, context(unique_topic, record)) for record in records]
     same = ("tiny", "whole", "large", "single", "real", "flag", "text", "raw", "maybe")
     assert {name: getattr(read[2], name) for name in same} == {
         name: EXPECTED[name] for name in same
@@ -255,7 +255,7 @@ def test_confluent_protobuf_deserializer(
 def test_spark_from_avro(
     frame: DataFrame, broker: EmbeddedBroker, registry: SmallRegistry, unique_topic: str
 ) -> None:
-    records = _written(
+    records = written(
         frame, broker, unique_topic, value__format="avro-confluent",
         schema__registry__url=registry.url
     )  # fmt: skip

@@ -19,7 +19,7 @@ LATEST = {
 LINE = {"name": "line", "type": ["null", "string"]}
 
 
-def _schema(*fields: dict[str, Any]) -> str:
+def schema(*fields: dict[str, Any]) -> str:
     return json.dumps({"type": "record", "name": "Line", "fields": [LINE, *fields]})
 
 
@@ -28,7 +28,7 @@ def test_restarted_stream_uses_the_evolved_schema(
     sink: Sink, topic: str, tmp_path: Path, registry: SmallRegistry, by_format: bool
 ) -> None:
     subject = f"{topic}-value"
-    registry.put(subject, _schema())
+    registry.put(subject, schema())
     stream = Stream(sink, tmp_path, topic, by_format)
     options = {**LATEST, "schema.registry.url": registry.url}
     stream.put("0.txt", ["a"])
@@ -37,17 +37,17 @@ def test_restarted_stream_uses_the_evolved_schema(
     query = stream.start(frame, trigger={"processingTime": "0 seconds"}, **options)
     try:
         query.processAllAvailable()
-        registry.put(subject, _schema({"name": "source", "type": "string", "default": "web"}))
+        registry.put(subject, schema({"name": "source", "type": "string", "default": "web"}))
         stream.put("2.txt", ["c"])
         query.processAllAvailable()
     finally:
         query.stop()
-    assert len(_lookups(registry, subject)) == 1
+    assert len(lookups(registry, subject)) == 1
     stream.put("3.txt", ["d"])
     stream.put("4.txt", ["e"])
     again = stream.start(frame, **options)
     assert again.awaitTermination(WAIT_S)
-    assert len(_lookups(registry, subject)) == 2
+    assert len(lookups(registry, subject)) == 2
     written = [value or b"" for value in stream.written()]
     assert {value[6:8]: (value[:5], value[8:]) for value in written} == {
         b"\x02a": (b"\0\0\0\0\1", b""),
@@ -58,6 +58,6 @@ def test_restarted_stream_uses_the_evolved_schema(
     }
 
 
-def _lookups(registry: SmallRegistry, subject: str) -> list[str]:
+def lookups(registry: SmallRegistry, subject: str) -> list[str]:
     expected = f"GET /subjects/{subject}/versions/latest"
     return [request for request in registry.requests if request == expected]

@@ -10,7 +10,7 @@ from tools.support.jars import ROOT
 from tools.support.kafka_cluster import KafkaCluster
 from tools.support.readers import count
 
-_ROWS = 10_000
+ROWS = 10_000
 
 
 def test_shipped_settings_write_large_rows_with_a_small_heap(
@@ -19,11 +19,11 @@ def test_shipped_settings_write_large_rows_with_a_small_heap(
     """600 MB in rows of 60 KB with 1 GiB of heap: ten thousand rows exceed one batch."""
     report = tmp_path / "report.json"
     properties = ROOT / "conf" / "spark-defaults.conf"
-    arguments = (str(properties), real_kafka.bootstrap_servers, topic, str(report), str(_ROWS))
+    arguments = (str(properties), real_kafka.bootstrap_servers, topic, str(report), str(ROWS))
     run_child("large_rows", *arguments, timeout_s=560)
-    assert count(real_kafka.bootstrap_servers, topic) == _ROWS
+    assert count(real_kafka.bootstrap_servers, topic) == ROWS
     written = DeliveryReport.from_json(report.read_text())
-    assert written.persisted == _ROWS
+    assert written.persisted == ROWS
     settings = dict(written.metrics.settings)
     assert settings["spark.sql.execution.arrow.maxBytesPerBatch"] == str(4 * 1024 * 1024)
     assert settings["spark.sql.execution.arrow.maxRecordsPerBatch"] == "10000"

@@ -13,7 +13,7 @@ from tests.spark.support.console import Console
 from tests.spark.support.sink import Sink
 
 
-def _frame(sink: Sink, rows: int, tasks: int) -> DataFrame:
+def frame(sink: Sink, rows: int, tasks: int) -> DataFrame:
     return sink.spark.range(0, rows, 1, tasks).selectExpr("CAST(id AS STRING) AS value")
 
 
@@ -22,7 +22,7 @@ def test_driver_exports_metrics_of_all_tasks_to_prometheus(
 ) -> None:
     path, report_path = tmp_path / "kafka.prom", tmp_path / "report.json"
     sink.write(
-        _frame(sink, 1000, 4),
+        frame(sink, 1000, 4),
         topic=topic,
         reportPath=str(report_path),
         metrics__prometheus__textfile=str(path),
@@ -45,7 +45,7 @@ def test_statistics_and_debug_events_on_executor_console(
 ) -> None:
     since = console.mark()
     sink.write(
-        _frame(sink, 100, 1),
+        frame(sink, 100, 1),
         topic=topic,
         kafka__statistics__interval__ms="60000",
         kafka__debug="msg",
@@ -67,7 +67,7 @@ def test_statistics_and_debug_events_on_executor_console(
 
 def test_statistics_files_are_readable_by_spark(sink: Sink, topic: str, tmp_path: Path) -> None:
     folder = tmp_path / "statistics"
-    sink.write(_frame(sink, 1000, 4), topic=topic, statisticsPath=str(folder))
+    sink.write(frame(sink, 1000, 4), topic=topic, statisticsPath=str(folder))
     files = {path.name.split("-")[1] for path in folder.iterdir()}
     assert files == {"0", "1", "2", "3"}
     lines = sink.spark.read.json(str(folder)).select("txmsgs", "eos.idemp_state").collect()
@@ -77,9 +77,9 @@ def test_statistics_files_are_readable_by_spark(sink: Sink, topic: str, tmp_path
 def test_progress_of_all_tasks_on_the_driver(sink: Sink, topic: str) -> None:
     seen: list[WriteProgress] = []
     with progress(sink.spark, interval_s=0.2, show=seen.append):
-        sink.write(_frame(sink, 1000, 4), topic=topic)
+        sink.write(frame(sink, 1000, 4), topic=topic)
     last = seen[-1]
     assert (last.rows, last.persisted, last.running, last.ended) == (1000, 1000, 0, 4)
     count = len(seen)
-    sink.write(_frame(sink, 10, 1), topic=topic)
+    sink.write(frame(sink, 10, 1), topic=topic)
     assert len(seen) == count

@@ -15,16 +15,16 @@ from tests.spark.support.sink import Sink, local_frame
 from tests.support.waiting import wait_until
 from tools.support.readers import by_confluent, ranges
 
-_OFFSETS = "partition int, records bigint, first bigint, last bigint"
+OFFSETS = "partition int, records bigint, first bigint, last bigint"
 
 
-def _frame(sink: Sink, rows: int, tasks: int) -> DataFrame:
+def frame_of(sink: Sink, rows: int, tasks: int) -> DataFrame:
     return sink.spark.range(0, rows, 1, tasks).selectExpr(
         "CAST(id AS STRING) AS value", "CAST(id % 3 AS INT) AS partition"
     )
 
 
-def _report(path: str | Path) -> DeliveryReport:
+def report_at(path: str | Path) -> DeliveryReport:
     return DeliveryReport.from_json(read_report(str(path)))
 
 
@@ -32,8 +32,8 @@ def _report(path: str | Path) -> DeliveryReport:
 def test_report_matches_the_topic(form: str, sink: Sink, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "new" / "report.json"
     shown = str(path) if form == "path" else path.as_uri()
-    sink.write(_frame(sink, 1000, 4), topic=topic, reportPath=shown)
-    report = _report(path)
+    sink.write(frame_of(sink, 1000, 4), topic=topic, reportPath=shown)
+    report = report_at(path)
     assert (report.tasks, report.persisted, report.records) == (4, 1000, 1000)
     assert report == last_report()
     assert report.duration_ms >= report.duration_max_ms > 0
@@ -48,7 +48,7 @@ def test_report_matches_the_topic(form: str, sink: Sink, topic: str, tmp_path: P
         if end > start
     ]
     assert_df_equality(
-        local_frame(sink.spark, _OFFSETS, reported), local_frame(sink.spark, _OFFSETS, offsets)
+        local_frame(sink.spark, OFFSETS, reported), local_frame(sink.spark, OFFSETS, offsets)
     )
     values = [int(record.value or b"") for record in by_confluent(sink.bootstrap_servers, topic)]
     assert sorted(values) == list(range(1000))
@@ -57,7 +57,7 @@ def test_report_matches_the_topic(form: str, sink: Sink, topic: str, tmp_path: P
 def test_dry_run(sink: Sink, topic: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     sink.write(
-        _frame(sink, 90, 2),
+        frame_of(sink, 90, 2),
         topic=topic,
         reportPath=str(path),
         dryRun="true",
@@ -65,7 +65,7 @@ def test_dry_run(sink: Sink, topic: str, tmp_path: Path) -> None:
         deliveryGuarantee="exactly-once",
         transactionalIdPrefix=topic,
     )
-    report = _report(path)
+    report = report_at(path)
     assert report == last_report()
     assert (report.status, report.dry_run) == (WriteStatus.SUCCEEDED, True)
     assert (report.tasks, report.records, report.would_be_written) == (2, 90, 90)
@@ -77,7 +77,7 @@ def test_dry_run(sink: Sink, topic: str, tmp_path: Path) -> None:
 
 def test_console_summary(sink: Sink, topic: str, console: Console) -> None:
     mark = console.mark()
-    sink.write(_frame(sink, 1234, 2), topic=topic)
+    sink.write(frame_of(sink, 1234, 2), topic=topic)
     printed = console.wait_for(f"{topic}: 1,234 records in 3 of 4 partitions", mark)
     assert printed.count("Kafka delivery report") == 1
     assert "1,234 persisted" in printed
@@ -87,7 +87,7 @@ def test_console_summary(sink: Sink, topic: str, console: Console) -> None:
 def test_console_summary_of_a_failed_write(sink: Sink, topic: str, console: Console) -> None:
     mark = console.mark()
     # The first of two tasks succeeds long before the second one fails.
-    frame = _frame(sink, 100, 1).unionByName(
+    frame = frame_of(sink, 100, 1).unionByName(
         sink.spark.range(1).selectExpr(
             "CAST(java_method('java.lang.Thread', 'sleep', 3000L) AS STRING) AS value",
             "99 AS partition",
@@ -109,14 +109,16 @@ def test_invalid_report_path_fails_before_any_task(
 ) -> None:
     (tmp_path / "file").write_text("in the way")
     path = location.format(folder=tmp_path)
-    error, jobs = sink.jobs_of(lambda: sink.write(_frame(sink, 9, 1), topic=topic, reportPath=path))
+    error, jobs = sink.jobs_of(
+        lambda: sink.write(frame_of(sink, 9, 1), topic=topic, reportPath=path)
+    )
     assert "the delivery report cannot be written" in str(error)
     assert jobs == 0
     assert by_confluent(sink.bootstrap_servers, topic) == []
     assert not Path("dbfs:").exists()
 
 
-def _slow(sink: Sink, value: str, partition: str) -> DataFrame:
+def slow(sink: Sink, value: str, partition: str) -> DataFrame:
     """Return a row whose task takes some seconds."""
     return sink.spark.range(1).selectExpr(
         f"concat('{value}', java_method('java.lang.Thread', 'sleep', 3000L)) AS value",
@@ -136,7 +138,7 @@ def test_unwritable_report_does_not_fail_the_write(
 
     blocker = threading.Thread(target=block)
     blocker.start()
-    sink.write(_slow(sink, "a", "0"), topic=topic, reportPath=str(path))
+    sink.write(slow(sink, "a", "0"), topic=topic, reportPath=str(path))
     blocker.join()
     console.wait_for("no report of the write was written; data in Kafka is unaffected", mark)
     assert len(by_confluent(sink.bootstrap_servers, topic)) == 1
@@ -146,13 +148,13 @@ def test_report_of_a_failed_write_replaces_the_last_one(
     sink: Sink, topic: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "report.json"
-    sink.write(_frame(sink, 9, 1), topic=topic, reportPath=str(path))
-    first = _report(path)
+    sink.write(frame_of(sink, 9, 1), topic=topic, reportPath=str(path))
+    first = report_at(path)
     assert (first.status, first.error) == (WriteStatus.SUCCEEDED, "")
-    frame = _frame(sink, 100, 1).unionByName(_slow(sink, "b", "99"))
+    frame = frame_of(sink, 100, 1).unionByName(slow(sink, "b", "99"))
     error, _ = sink.jobs_of(lambda: sink.write(frame, topic=topic, reportPath=str(path)))
     assert "specifies a partition" in str(error)
-    failed = _report(path)
+    failed = report_at(path)
     assert (failed.status, failed.persisted) == (WriteStatus.FAILED, 100)
     assert failed.error
     assert failed == last_report()
@@ -164,14 +166,14 @@ def test_report_of_a_running_write(sink: Sink, topic: str, tmp_path: Path) -> No
 
     def watch() -> None:
         wait_until(path.exists)
-        seen.append(_report(path).status)
+        seen.append(report_at(path).status)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    sink.write(_slow(sink, "a", "0"), topic=topic, reportPath=str(path))
+    sink.write(slow(sink, "a", "0"), topic=topic, reportPath=str(path))
     watcher.join()
     assert seen == [WriteStatus.RUNNING]
-    assert _report(path).status is WriteStatus.SUCCEEDED
+    assert report_at(path).status is WriteStatus.SUCCEEDED
 
 
 @pytest.mark.parametrize(
@@ -181,8 +183,8 @@ def test_task_lines(
     tasks: str, slowest: int, lines: int, sink: Sink, topic: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "report.json"
-    sink.write(_frame(sink, 120, 12), topic=topic, reportPath=str(path), report__tasks=tasks)
-    report = _report(path)
+    sink.write(frame_of(sink, 120, 12), topic=topic, reportPath=str(path), report__tasks=tasks)
+    report = report_at(path)
     assert (len(report.slowest), len(report.task_reports)) == (slowest, lines)
     if lines:
         assert {line.task.partition_id for line in report.task_reports} == set(range(12))

@@ -20,28 +20,28 @@ def table(spark: SparkSession, topic: str) -> Iterator[str]:
     spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
-def _options(sink: Sink, topic: str) -> str:
+def options_of(sink: Sink, topic: str) -> str:
     return f"OPTIONS ('kafka.bootstrap.servers' '{sink.bootstrap_servers}', 'topic' '{topic}')"
 
 
-def _written(sink: Sink, topic: str) -> DataFrame:
+def written(sink: Sink, topic: str) -> DataFrame:
     return as_frame(sink.spark, by_confluent(sink.bootstrap_servers, topic)).drop("offset")
 
 
-def _expected(sink: Sink, *rows: tuple[object, ...]) -> DataFrame:
+def expected_rows(sink: Sink, *rows: tuple[object, ...]) -> DataFrame:
     return local_frame(sink.spark, RECORD_SCHEMA, rows).drop("offset")
 
 
 def test_insert_into_a_table_without_columns(sink: Sink, topic: str, table: str) -> None:
-    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
+    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {options_of(sink, topic)}")
     sink.spark.sql(
         f"INSERT INTO {table} VALUES "
         "(X'6B', X'76', NULL, 3, ARRAY(NAMED_STRUCT('key', 'h', 'value', X'78'))), "
         "(NULL, NULL, NULL, 1, NULL)"
     )
     assert_df_equality(
-        _written(sink, topic),
-        _expected(sink, (1, 0, None, None, None), (3, 0, b"k", b"v", [("h", b"x")])),
+        written(sink, topic),
+        expected_rows(sink, (1, 0, None, None, None), (3, 0, b"k", b"v", [("h", b"x")])),
         ignore_row_order=True,
     )
 
@@ -50,14 +50,16 @@ def test_insert_query_with_options(
     sink: Sink, topic: str, table: str, real_kafka: KafkaCluster
 ) -> None:
     create_topics(real_kafka, [f"{topic}-2"])
-    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
+    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {options_of(sink, topic)}")
     sink.spark.sql(
         f"INSERT INTO {table} WITH ('topic' = '{topic}-2', 'kafka.compression.type' = 'zstd') "
         "(value, partition) SELECT CAST(CAST(id AS STRING) AS BINARY), CAST(id % 4 AS INT) "
         "FROM range(0, 100, 1, 3)"
     )
     rows = [(i % 4, 0, None, b"%d" % i, None) for i in range(100)]
-    assert_df_equality(_written(sink, f"{topic}-2"), _expected(sink, *rows), ignore_row_order=True)
+    assert_df_equality(
+        written(sink, f"{topic}-2"), expected_rows(sink, *rows), ignore_row_order=True
+    )
     assert by_confluent(sink.bootstrap_servers, topic) == []
 
 
@@ -67,7 +69,7 @@ def test_table_with_columns_and_options_of_the_insert(sink: Sink, topic: str, ta
     )
     assignments = f"'kafka.bootstrap.servers' = '{sink.bootstrap_servers}', 'topic' = '{topic}'"
     sink.spark.sql(f"INSERT INTO {table} WITH ({assignments}) VALUES ('a', 2, current_date())")
-    assert_df_equality(_written(sink, topic), _expected(sink, (2, 0, None, b"a", None)))
+    assert_df_equality(written(sink, topic), expected_rows(sink, (2, 0, None, b"a", None)))
     error, jobs = sink.jobs_of(
         lambda: sink.spark.sql(f"INSERT INTO {table} VALUES ('a', 2, current_date())")
     )
@@ -76,7 +78,7 @@ def test_table_with_columns_and_options_of_the_insert(sink: Sink, topic: str, ta
 
 
 def test_strings_need_a_cast_in_a_table_without_columns(sink: Sink, topic: str, table: str) -> None:
-    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {_options(sink, topic)}")
+    sink.spark.sql(f"CREATE TABLE {table} USING kafkaprod {options_of(sink, topic)}")
     error, _ = sink.jobs_of(
         lambda: sink.spark.sql(f"INSERT INTO {table} (key, value) SELECT 'k', 'v'")
     )

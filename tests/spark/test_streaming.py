@@ -59,7 +59,7 @@ def test_keys_headers_and_partitions_in_a_stream(stream: Stream) -> None:
     ]
 
 
-def _has_reports(stream: Stream, query: StreamingQuery, count: int) -> bool:
+def has_reports(stream: Stream, query: StreamingQuery, count: int) -> bool:
     """Return True if there are enough reports, or if there will be no more."""
     return len(stream.reports()) >= count or not query.isActive
 
@@ -71,7 +71,7 @@ def test_running_query_is_stopped_and_restarted(stream: Stream) -> None:
     for _ in range(2):
         before = len(stream.reports())
         query = stream.start(values, trigger={"processingTime": "100 milliseconds"})
-        wait_until(partial(_has_reports, stream, query, before + 3))
+        wait_until(partial(has_reports, stream, query, before + 3))
         query.stop()
         assert query.exception() is None
     numbers = sorted(int(value or b"") for value in stream.written())

@@ -25,7 +25,7 @@ MAY_FAIL = replace(PLAN, patient=False)
 ROWS = 10
 
 
-def _log(numbers: list[int], first: int = 0) -> list[ForeignRecord]:
+def log_of(numbers: list[int], first: int = 0) -> list[ForeignRecord]:
     return [
         ForeignRecord(
             topic="t",
@@ -39,7 +39,7 @@ def _log(numbers: list[int], first: int = 0) -> list[ForeignRecord]:
     ]
 
 
-def _written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> SessionResult:
+def written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> SessionResult:
     part = PartitionReport(
         topic="t",
         partition=0,
@@ -64,19 +64,19 @@ def _written(persisted: int = ROWS, possibly: int = 0, missing: int = 0) -> Sess
     return session
 
 
-FAILED = _written(persisted=4, missing=6)
+FAILED = written(persisted=4, missing=6)
 NO_ERROR, OTHER_ERROR = replace(FAILED, error=None), replace(FAILED, error=DeliveryError("failed"))
-UNCOUNTED = replace(_written(), accepted=ROWS + 1, attempted=ROWS + 1)
+UNCOUNTED = replace(written(), accepted=ROWS + 1, attempted=ROWS + 1)
 
 
 def test_correct_run_is_accepted() -> None:
-    assert violations(PLAN, [_written()], _log(list(range(ROWS)))) == []
+    assert violations(PLAN, [written()], log_of(list(range(ROWS)))) == []
 
 
 @pytest.mark.parametrize("there", [4, 5, 7])
 def test_correctly_reported_failure(there: int) -> None:
-    session = _written(persisted=4, possibly=3, missing=3)
-    assert violations(MAY_FAIL, [session], _log(list(range(there)))) == []
+    session = written(persisted=4, possibly=3, missing=3)
+    assert violations(MAY_FAIL, [session], log_of(list(range(there)))) == []
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_correctly_reported_failure(there: int) -> None:
     ],
 )
 def test_each_kind_of_incorrect_log_is_rejected(numbers: list[int], sign: str) -> None:
-    assert sign in " ".join(violations(PLAN, [_written()], _log(numbers)))
+    assert sign in " ".join(violations(PLAN, [written()], log_of(numbers)))
 
 
 @pytest.mark.parametrize(
     ("plan", "session", "log", "sign"),
     [
-        (MAY_FAIL, FAILED, _log(list(range(5))), "found 5 rows"),
-        (PLAN, _written(), _log(list(range(ROWS)), first=1), "do not contain"),
-        (PLAN, FAILED, _log(list(range(4))), "does not explain DeliveryError"),
-        (MAY_FAIL, NO_ERROR, _log(list(range(4))), "no failure, but only 4 of 10 persisted"),
-        (MAY_FAIL, OTHER_ERROR, _log(list(range(4))), "has 6 not_persisted, the error 0"),
-        (PLAN, UNCOUNTED, _log(list(range(ROWS))), "but the report has 10"),
+        (MAY_FAIL, FAILED, log_of(list(range(5))), "found 5 rows"),
+        (PLAN, written(), log_of(list(range(ROWS)), first=1), "do not contain"),
+        (PLAN, FAILED, log_of(list(range(4))), "does not explain DeliveryError"),
+        (MAY_FAIL, NO_ERROR, log_of(list(range(4))), "no failure, but only 4 of 10 persisted"),
+        (MAY_FAIL, OTHER_ERROR, log_of(list(range(4))), "has 6 not_persisted, the error 0"),
+        (PLAN, UNCOUNTED, log_of(list(range(ROWS))), "but the report has 10"),
     ],
 )
 def test_each_kind_of_incorrect_report_is_rejected(
@@ -111,7 +111,7 @@ def test_each_kind_of_incorrect_report_is_rejected(
 
 
 def test_records_of_an_unknown_session() -> None:
-    texts = violations(PLAN, [], _log([1]))
+    texts = violations(PLAN, [], log_of([1]))
     assert texts == ["records of session 0, which did not exist"]
 
 
@@ -119,6 +119,6 @@ def test_records_of_an_unknown_session() -> None:
 def test_recreated_topic_contains_all_rows_or_none(there: int, is_lost: bool) -> None:
     """Rows of a successful session."""
     plan = replace(MAY_FAIL, cluster_faults=(ClusterFault.RECREATE,))
-    texts = violations(plan, [_written()], _log(list(range(there))))
+    texts = violations(plan, [written()], log_of(list(range(there))))
     assert [text for text in texts if "LOST: 6 rows were written to a topic" in text] == texts
     assert bool(texts) == is_lost

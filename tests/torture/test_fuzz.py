@@ -11,7 +11,7 @@ FRAMES = 4_000
 TARGETS = ("decode", "headers", "frames", "connection", "records", "decompress")
 
 
-def _fuzz(target: str, *before: str) -> subprocess.CompletedProcess[str]:
+def fuzz(target: str, *before: str) -> subprocess.CompletedProcess[str]:
     code = f"from tools.torture import fuzz; {'; '.join(before) or 'pass'}"
     code += f"; fuzz.fuzz({target!r}, {FRAMES})"
     return run_python("-c", code, timeout_s=200)
@@ -19,7 +19,7 @@ def _fuzz(target: str, *before: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_bytes_are_parsed_or_rejected(target: str) -> None:
-    done = _fuzz(target)
+    done = fuzz(target)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -30,6 +30,6 @@ def test_fuzzer_detects_a_planted_error() -> None:
         "wrong = lambda data: (frames(data), 1 // (len(data) != 7))",
         "fuzz.TARGETS['frames'] = wrong, share",
     )
-    done = _fuzz("frames", *wrong)
+    done = fuzz("frames", *wrong)
     assert done.returncode != 0
     assert "ZeroDivisionError" in done.stdout + done.stderr

@@ -25,7 +25,7 @@ from tools.torture.harness import Result
 from tools.torture.producer.plan import PATIENT_MS, ClusterFault, Partitioning, Plan
 from tools.torture.proxy_faults import DUPLICATE_SEQUENCE, Fault
 
-_ATTEMPTS = 4
+ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Planted:
     signs: tuple[str, ...]
 
 
-def _plan(
+def make_plan(
     *faults: Fault, cluster_fault: ClusterFault = ClusterFault.NONE, rate: float = 0.15
 ) -> Plan:
     options = {
@@ -80,7 +80,7 @@ def sequence_reused_after_a_timeout() -> Iterator[None]:
         for state in self.partitions:
             for batch in reversed(state.retries):
                 if batch.delivery.is_possibly_persisted and batch.sequence >= 0:
-                    _rewind(state, batch.sequence)
+                    rewind(state, batch.sequence)
                     batch.clear_sequence()
 
     with patch.object(Sender, "_complete", complete):
@@ -110,7 +110,7 @@ def split_without_drain() -> Iterator[None]:
         state, batch, _ = result
         for piece in [retry for retry in state.retries if retry.order[:-1] == batch.order]:
             piece.clear_sequence()
-        _rewind(state, batch.sequence)
+        rewind(state, batch.sequence)
 
     with patch.object(RejectionHandler, "split", split):
         yield
@@ -137,28 +137,28 @@ def epoch_bumped_while_batches_are_under_way() -> Iterator[None]:
 PLANTED = [
     Planted(
         sequence_reused_after_a_timeout,
-        _plan(Fault.LOSE_RESPONSE),
+        make_plan(Fault.LOSE_RESPONSE),
         ("OUT_OF_ORDER", "LOST", "do not contain", "reported twice"),
     ),
     Planted(
         duplicate_is_a_failure,
-        _plan(Fault.DUPLICATE),
+        make_plan(Fault.DUPLICATE),
         ("rows, persisted", "DUPLICATE_SEQUENCE_NUMBER"),
     ),
     Planted(
         split_without_drain,
-        _plan(Fault.DELAY_RESPONSE, cluster_fault=ClusterFault.SMALL_MESSAGES, rate=0.5),
+        make_plan(Fault.DELAY_RESPONSE, cluster_fault=ClusterFault.SMALL_MESSAGES, rate=0.5),
         ("OUT_OF_ORDER", "LOST", "do not contain", "reported twice"),
     ),
     Planted(
         epoch_bumped_while_batches_are_under_way,
-        _plan(Fault.FORGET),
+        make_plan(Fault.FORGET),
         ("INVALID_PRODUCER_EPOCH", "OUT_OF_ORDER", "order:"),
     ),
 ]
 
 
-def _rewind(state: PartitionState, sequence: int) -> None:
+def rewind(state: PartitionState, sequence: int) -> None:
     if state._next is not None:
         state._next = state._next._replace(sequence=sequence)
 
@@ -168,7 +168,7 @@ def test_planted_bug_is_detected(torture: Callable[[Plan], Result[Plan]], plante
     sound = torture(planted.plan)
     assert not sound.wrong
     with planted.bug():
-        runs = (torture(replace(planted.plan, seed=seed)) for seed in range(1, 1 + _ATTEMPTS))
+        runs = (torture(replace(planted.plan, seed=seed)) for seed in range(1, 1 + ATTEMPTS))
         violation = next((run.wrong for run in runs if run.wrong), None)
     assert violation
     assert any(sign in text for text in violation for sign in planted.signs), violation

@@ -5,7 +5,8 @@ documented arguments that do not exist, sections of docstrings for fields, publi
 functions of the same name, attributes with the name of a function of their module, loggers that do
 not have the name of their module, and names without an underscore that only one file uses. In tests
 and tools too: constants below a class or function that they do not need, variables whose name says
-nothing, test files that have the name of no module, and imports of test files.
+nothing, test files that have the name of no module, imports between folders of tests, and private
+names in test files.
 """
 
 import ast
@@ -16,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from tools.checks.private_names import private_names
-from tools.checks.unit_tests import imported_tests, misnamed_tests
+from tools.checks.unit_tests import imported_tests, misnamed_tests, underscored_names
 
 VAGUE = {"each", "one", "found", "made", "given", "told", "wanted"}
 VAGUE_IN_PRODUCT = VAGUE | {"asked", "info", "most", "needy", "some"}
@@ -199,6 +200,7 @@ def main() -> None:
         violations += _violations_in(others, (partial(vague_names, vague=VAGUE), late_constants))
         violations += misnamed_tests(_ROOT / "tests" / "unit", _ROOT / "spark_kafka_sink")
         violations += [line for path in tests for line in imported_tests(path, _ROOT / "tests")]
+        violations += [line for path in tests for line in underscored_names(path)]
     sys.stdout.write("".join(f"{line}\n" for line in violations))
     sys.exit(1 if violations else 0)
 

@@ -1,6 +1,7 @@
 """Check that tests/unit mirrors the package, and what tests import from other tests.
 
-A module imports no test file; a folder of `tests` imports only itself and `tests.support`.
+A module imports no test file; a folder of `tests` imports only itself and `tests.support`. Test
+files have no private names.
 
 A test file is `tests/unit/<package>/test_<module>[_<aspect>].py`, where the module or subpackage is
 in that package; tests of several modules have the name of the package in place of a module.
@@ -51,3 +52,13 @@ def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
             prefix = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             for alias in node.names:
                 yield node.lineno, prefix + alias.name
+
+
+def underscored_names(path: Path) -> Iterator[str]:
+    """Yield a line for each name of a test file that begins with _: no module imports the file."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        name = node.name if isinstance(node, ast.FunctionDef | ast.ClassDef) else ""
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+        if path.name.startswith("test_") and name.startswith("_"):
+            yield f"{path}:{node.lineno}: {name} needs no underscore in a test file"

@@ -148,7 +148,7 @@ def test_describe_log_dirs(any_raw: RawClient, topic: str) -> None:
         assert (partition.partition_size, partition.offset_lag) == (len(sent), 0)
 
 
-def _synonyms(configs: dict[str, Any]) -> dict[str, list[tuple[str, str | None]]]:
+def synonyms_of(configs: dict[str, Any]) -> dict[str, list[tuple[str, str | None]]]:
     """Return names and values, without broker configs set by the installation."""
     return {
         name: [
@@ -175,19 +175,19 @@ def test_synonyms_match_kafka(
             create(client, f"{unique_topic}-plain")
             create(client, f"{unique_topic}-own", **own)
             topics = [
-                _synonyms(configs_of(client, f"{unique_topic}-{kind}", include_synonyms=True))
+                synonyms_of(configs_of(client, f"{unique_topic}-{kind}", include_synonyms=True))
                 for kind in ("plain", "own")
             ]
             broker = {
                 name: values
-                for name, values in _synonyms(_broker_configs(client)).items()
+                for name, values in synonyms_of(broker_configs(client)).items()
                 if name in TOPIC_NAMES
             }
             synonyms.append((topics, broker))
     assert synonyms[0] == synonyms[1]
 
 
-def _broker_configs(client: RawClient) -> dict[str, Any]:
+def broker_configs(client: RawClient) -> dict[str, Any]:
     node = client.call(ApiKey.METADATA, 8, topics=[]).brokers[0].node_id
     resource = {"resource_type": 4, "resource_name": str(node), "configuration_keys": None}
     response = client.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=[resource], include_synonyms=True)
@@ -196,7 +196,7 @@ def _broker_configs(client: RawClient) -> dict[str, Any]:
 
 def test_broker_config_contains_listeners(any_kafka: AnyKafka, any_raw: RawClient) -> None:
     """kafka-python's admin client requires them."""
-    configs = _broker_configs(any_raw)
+    configs = broker_configs(any_raw)
     first = any_kafka.bootstrap_servers.split(",", 1)[0]
     for name in ("advertised.listeners", "listeners"):
         assert configs[name].value.split(",", 1)[0] == f"PLAINTEXT://{first}"

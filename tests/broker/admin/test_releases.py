@@ -164,13 +164,13 @@ def test_java_clients_of_the_release(release: str) -> None:
     values = [f"value {number}" for number in range(50)]
     with EmbeddedBroker(topics={"t": 2}, api_versions_of=release) as kafka:
         servers = kafka.bootstrap_servers
-        _console(release, "Producer", "--broker-list", servers, text="\n".join(values))
+        console(release, "Producer", "--broker-list", servers, text="\n".join(values))
         expected = ("--from-beginning", "--group", "g", "--max-messages", "50")
-        printed = _console(release, "Consumer", "--bootstrap-server", servers, *expected)
+        printed = console(release, "Consumer", "--bootstrap-server", servers, *expected)
     assert sorted(printed.split("\n")[:-1]) == sorted(values)
 
 
-def _console(release: str, tool: str, *arguments: str, text: str = "") -> str:
+def console(release: str, tool: str, *arguments: str, text: str = "") -> str:
     line = command(
         f"kafka.tools.Console{tool}", ["--topic", "t", *arguments], jars=OLD_KAFKA[release]
     )

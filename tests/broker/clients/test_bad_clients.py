@@ -38,7 +38,7 @@ def shared() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture(autouse=True)
-def _still_serves(
+def still_serves(
     request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
 ) -> Iterator[None]:
     broker = request.getfixturevalue("shared")

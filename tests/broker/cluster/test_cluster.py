@@ -45,18 +45,18 @@ def produce_for(raw: RawClient, timeout_ms: int, records: bytes | bytearray, ack
     return raw.call(ApiKey.PRODUCE, 9, **values).responses[0].partition_responses[0]
 
 
-def _fail(*_: object) -> None:
+def fail(*_: object) -> None:
     raise OSError(errno.EIO, "Input/output error")
 
 
-def _delete_records(raw: RawClient, offset: int) -> int:
+def delete_records(raw: RawClient, offset: int) -> int:
     topic = {"name": "t", "partitions": [{"partition_index": 0, "offset": offset}]}
     answer = raw.call(ApiKey.DELETE_RECORDS, 2, topics=[topic], timeout=timedelta(seconds=10))
     low_watermark: int = answer.topics[0].partitions[0].low_watermark
     return low_watermark
 
 
-def _elect_unclean(raw: RawClient) -> None:
+def elect_unclean(raw: RawClient) -> None:
     topic = {"topic": "t", "partitions": [0]}
     values = {"topic_partitions": [topic], "timeout": timedelta(seconds=10)}
     answer = raw.call(ApiKey.ELECT_LEADERS, 2, election_type=1, **values)
@@ -224,7 +224,7 @@ class TestStoppedNodes:
             produce(first, "t", batch(2), acks=1)
             kafka.move_leader("t", 1, 1)
             with monkeypatch.context() as patch:
-                patch.setattr("os.ftruncate", _fail)
+                patch.setattr("os.ftruncate", fail)
                 kafka.stop_node(1)
                 assert kafka.partition_state("t", 0).leader == -1
                 assert kafka.partition_state("t", 1).leader == 2
@@ -246,7 +246,7 @@ class TestStoppedNodes:
                 kafka.set_follower_lag(60_000)
                 produce(first, "t", batch(1), acks=1)
             with monkeypatch.context() as patch:
-                patch.setattr("os.pwrite", _fail)
+                patch.setattr("os.pwrite", fail)
                 kafka.stop_node(1)
             wait_until(lambda: kafka.partition_state("t", 0).leader == 2)
             with client(kafka, 2) as second:
@@ -259,7 +259,7 @@ class TestStoppedNodes:
             whole, torn, partial = (new_producer_id(first) for _ in range(3))
             for producer in (whole, torn, partial):
                 produce(first, "t", batch(2, producer=(producer, 0, 0)))
-            assert _delete_records(first, 6) == 6
+            assert delete_records(first, 6) == 6
             produce(first, "t", batch(2, producer=(partial, 0, 2)))
             kafka.set_follower_lag(60_000)
             produce(first, "t", batch(2, producer=(torn, 0, 2)), acks=1)
@@ -282,7 +282,7 @@ class TestStoppedNodes:
             kafka.set_follower_lag(60_000)
             produce(first, "t", batch(2, producer=(producer, 0, 2)), acks=1)
             with monkeypatch.context() as patch:
-                patch.setattr("os.pread", _fail)
+                patch.setattr("os.pread", fail)
                 kafka.stop_node(1)
                 assert kafka.partition_state("t", 0).leader == -1
             kafka.stop_node(3)
@@ -301,10 +301,10 @@ class TestStoppedNodes:
                 kafka.set_follower_lag(60_000)
                 produce(first, "t", batch(5), acks=1)
                 wait_until(lambda: kafka.partition_state("t", 0).in_sync == (1,))
-                assert _delete_records(first, 8) == 8
+                assert delete_records(first, 8) == 8
             kafka.stop_node(1)
             with client(kafka, 2) as second:
-                _elect_unclean(second)
+                elect_unclean(second)
                 assert produce(second, "t", batch(3)).base_offset == 8
                 assert offsets(fetch(second, "t", 8).records) == [8, 9, 10]
         if is_on_disk:

@@ -40,9 +40,9 @@ from tools.support.raw_client import (
 )
 
 NOT_LEADER = ErrorCode.not_leader_or_follower
-_PARTITION = {"partition_index": 0, "partition": 0}
-_TOPIC = {"name": "t", "topic": "t", "partitions": [_PARTITION], "partition_indexes": [0]}
-_GROUP = {"group_id": "g"}
+PARTITION = {"partition_index": 0, "partition": 0}
+TOPIC = {"name": "t", "topic": "t", "partitions": [PARTITION], "partition_indexes": [0]}
+GROUP = {"group_id": "g"}
 
 
 def produce_to(*partitions: int) -> RequestProperties:
@@ -335,19 +335,19 @@ class TestEffects:
         assert offsets(fetch(raw, "t", 0).records) == [0]
 
 
-def _by_topic(**item: Any) -> dict[str, Any]:
+def by_topic(**item: Any) -> dict[str, Any]:
     return {"topics": [item]}
 
 
 REQUESTS = {
     ApiKey.PRODUCE: produce_values("t", bytes(batch(1))),
     ApiKey.METADATA: {"topics": [{"name": "t"}]},
-    ApiKey.CREATE_TOPICS: _by_topic(name="made", num_partitions=1, replication_factor=1),
+    ApiKey.CREATE_TOPICS: by_topic(name="made", num_partitions=1, replication_factor=1),
     ApiKey.DELETE_TOPICS: {"topics": [{"name": "t"}], "topic_names": ["t"]},
-    ApiKey.CREATE_PARTITIONS: _by_topic(name="t", count=5),
+    ApiKey.CREATE_PARTITIONS: by_topic(name="t", count=5),
     ApiKey.FIND_COORDINATOR: {"key": "g", "coordinator_keys": ["g"]},
-    ApiKey.OFFSET_FETCH: {"group_id": "g", "groups": [_GROUP]} | _by_topic(**_TOPIC),
-    ApiKey.DESCRIBE_LOG_DIRS: _by_topic(topic="t", partitions=[0]),
+    ApiKey.OFFSET_FETCH: {"group_id": "g", "groups": [GROUP]} | by_topic(**TOPIC),
+    ApiKey.DESCRIBE_LOG_DIRS: by_topic(topic="t", partitions=[0]),
     ApiKey.DESCRIBE_GROUPS: {"groups": ["g"]},
     ApiKey.DELETE_GROUPS: {"groups_names": ["g"]},
     ApiKey.DESCRIBE_CONFIGS: {"resources": [{"resource_type": 2, "resource_name": "t"}]},
@@ -364,7 +364,7 @@ REQUESTS = {
     ApiKey.WRITE_TXN_MARKERS: {"markers": [{"topics": [{"name": "t", "partition_indexes": [0]}]}]},
     ApiKey.API_VERSIONS: {"client_software_name": "raw", "client_software_version": "1"},
 } | {
-    api: _by_topic(**_TOPIC)
+    api: by_topic(**TOPIC)
     for api in (
         ApiKey.ALTER_PARTITION_REASSIGNMENTS,
         ApiKey.FETCH,

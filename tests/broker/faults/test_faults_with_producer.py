@@ -139,14 +139,14 @@ def test_many_faults_at_once(seed: int) -> None:
 
 def test_rolling_restarts_lose_and_repeat_nothing() -> None:
     with cluster(topic_configs={"t": {"min.insync.replicas": "2"}}) as kafka:
-        _check_during_restarts(kafka)
+        check_during_restarts(kafka)
         assert kafka.partition_state("t", 0).leader_epoch > 0
 
 
-def _check_during_restarts(kafka: EmbeddedBroker) -> None:
+def check_during_restarts(kafka: EmbeddedBroker) -> None:
     """Write while the nodes restart one after another, and check what was written."""
     done = threading.Event()
-    thread = threading.Thread(target=lambda: _restart_all(kafka, done))
+    thread = threading.Thread(target=lambda: restart_all(kafka, done))
     thread.start()
     try:
         check(kafka, write(kafka, pause=0.03))
@@ -155,7 +155,7 @@ def _check_during_restarts(kafka: EmbeddedBroker) -> None:
         thread.join()
 
 
-def _restart_all(kafka: EmbeddedBroker, done: threading.Event) -> None:
+def restart_all(kafka: EmbeddedBroker, done: threading.Event) -> None:
     node = 0
     while not done.wait(0.15):
         node = node % 3 + 1
@@ -167,7 +167,7 @@ def _restart_all(kafka: EmbeddedBroker, done: threading.Event) -> None:
 def test_lagging_followers_and_stopped_leaders() -> None:
     """Unacknowledged records are truncated and sent again."""
     with cluster(follower_lag_ms=30) as kafka:
-        _check_during_restarts(kafka)
+        check_during_restarts(kafka)
 
 
 def test_temporarily_not_enough_replicas() -> None:

@@ -99,20 +99,20 @@ def wait_for_coordinator(kafka: AnyKafka) -> None:
 def static_members(
     any_kafka: AnyKafka, unique_topic: str
 ) -> Iterator[tuple[GroupMember, GroupMember]]:
-    """Yield the static members `i` (the leader) and `j` of a stable group."""
+    """Yield the leader `i` and the member `j`, both static, of a stable group."""
     wait_for_coordinator(any_kafka)
     with (
-        GroupMember(any_kafka, unique_topic, "i") as i,
-        GroupMember(any_kafka, unique_topic, "j") as j,
+        GroupMember(any_kafka, unique_topic, "i") as leader,
+        GroupMember(any_kafka, unique_topic, "j") as member,
     ):
-        i.join()
-        j.start_join()
-        wait_until(lambda: i.heartbeat() is ErrorCode.rebalance_in_progress)
-        i.join()
-        j.end_join()
-        i.sync(all={i.id: b"of i", j.id: b"of j"})
-        assert j.sync().assignment == b"of j"
-        yield i, j
+        leader.join()
+        member.start_join()
+        wait_until(lambda: leader.heartbeat() is ErrorCode.rebalance_in_progress)
+        leader.join()
+        member.end_join()
+        leader.sync(all={leader.id: b"of i", member.id: b"of j"})
+        assert member.sync().assignment == b"of j"
+        yield leader, member
 
 
 def test_waiting_join_is_fenced(

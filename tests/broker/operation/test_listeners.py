@@ -82,14 +82,14 @@ def test_restarted_node_keeps_its_port() -> None:
         first = kafka.bootstrap_servers.split(",")[0]
         kafka.stop_node(1)
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(_split(first), 5)
+            socket.create_connection(split(first), 5)
         kafka.start_node(1)
-        socket.create_connection(_split(first), 5).close()
+        socket.create_connection(split(first), 5).close()
         assert kafka.bootstrap_servers.split(",")[0] == first
         assert [f"{node.host}:{node.port}" for node in kafka.nodes] == advertised.split(",")
 
 
-def _split(address: str) -> tuple[str, int]:
+def split(address: str) -> tuple[str, int]:
     host, port = address.rsplit(":", 1)
     return host, int(port)
 

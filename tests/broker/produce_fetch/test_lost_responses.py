@@ -50,7 +50,7 @@ def kafka() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-def _rows() -> Rows:
+def good_and_bad_rows() -> Rows:
     """Return rows; every other row has no key and is two hours old."""
     now = time.time_ns() // 1_000_000
     old = [number % 2 == 1 for number in range(COUNT)]
@@ -63,20 +63,20 @@ def _rows() -> Rows:
     )
 
 
-def _configure(kafka: EmbeddedBroker, rule: Rule) -> None:
+def configure(kafka: EmbeddedBroker, rule: Rule) -> None:
     entry = ConfigEntry(rule.name, rule.value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, "t", incremental_configs=[entry])
     client = Admin(kafka.bootstrap_servers).client()
     client.incremental_alter_configs([resource])[resource].result(60)
 
 
-def _change_rule_after_append(kafka: EmbeddedBroker, rule: Rule) -> None:
+def change_rule_after_append(kafka: EmbeddedBroker, rule: Rule) -> None:
     wait_until(lambda: sum(kafka.end_offsets("t")))
-    _configure(kafka, rule)
+    configure(kafka, rule)
 
 
-def _write(session: ProducerSession) -> tuple[DeliveryReport, DeliveryError | None]:
-    session.append(_rows())
+def write(session: ProducerSession) -> tuple[DeliveryReport, DeliveryError | None]:
+    session.append(good_and_bad_rows())
     try:
         session.flush()
     except DeliveryError as error:
@@ -84,7 +84,7 @@ def _write(session: ProducerSession) -> tuple[DeliveryReport, DeliveryError | No
     return session.report(TaskAttempt()), None
 
 
-def _session(kafka: EmbeddedBroker) -> ProducerSession:
+def new_session(kafka: EmbeddedBroker) -> ProducerSession:
     options = {"linger_ms": 0, "request_timeout_ms": 2_000, "retry_backoff_ms": 10}
     policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
     client = Client(config(kafka.bootstrap_servers, options))
@@ -94,11 +94,11 @@ def _session(kafka: EmbeddedBroker) -> ProducerSession:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_no_duplicates_and_report_lists_unknown_outcomes(kafka: EmbeddedBroker, rule: Rule) -> None:
     kafka.faults.add("produce:topic=t:lose-response:next=1")
-    session = _session(kafka)
-    changing = threading.Thread(target=_change_rule_after_append, args=(kafka, rule))
+    session = new_session(kafka)
+    changing = threading.Thread(target=change_rule_after_append, args=(kafka, rule))
     changing.start()
     try:
-        report, error = _write(session)
+        report, error = write(session)
     finally:
         changing.join()
         discard_session(session)
@@ -116,10 +116,10 @@ def test_no_duplicates_and_report_lists_unknown_outcomes(kafka: EmbeddedBroker, 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_every_row_is_written_or_a_dead_letter(kafka: EmbeddedBroker, rule: Rule) -> None:
-    _configure(kafka, rule)
-    session = _session(kafka)
+    configure(kafka, rule)
+    session = new_session(kafka)
     try:
-        report, error = _write(session)
+        report, error = write(session)
     finally:
         discard_session(session)
     assert error is None
@@ -135,9 +135,9 @@ def test_every_row_is_written_or_a_dead_letter(kafka: EmbeddedBroker, rule: Rule
 @pytest.mark.parametrize("time_ms", [253_402_300_800_000, 2**62, -7])
 def test_lost_response_with_any_timestamp(kafka: EmbeddedBroker, time_ms: int) -> None:
     """The response to the retry contains the timestamp of the batch."""
-    _configure(kafka, Rule("message.timestamp.after.max.ms", str(2**63 - 1)))
+    configure(kafka, Rule("message.timestamp.after.max.ms", str(2**63 - 1)))
     kafka.faults.add("produce:topic=t:lose-response:next=1")
-    session = _session(kafka)
+    session = new_session(kafka)
     values: list[bytes | None] = [b"%d" % number for number in range(COUNT)]
     try:
         session.append(rows("t", values, timestamps=[time_ms] * COUNT, partitions=[0] * COUNT))

@@ -225,7 +225,7 @@ def test_plaintext_instead_of_tls(plain: EmbeddedBroker) -> None:
 
 def test_unreachable_advertised_address() -> None:
     with EmbeddedBroker(
-        topics={"events": 1}, port=_free(), advertised_listeners="kafka-1.invalid:9092"
+        topics={"events": 1}, port=free(), advertised_listeners="kafka-1.invalid:9092"
     ) as kafka:
         options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": "events"}
         finding = most_severe(examine_options(options))
@@ -234,7 +234,7 @@ def test_unreachable_advertised_address() -> None:
     assert "advertised.listeners" in (finding.hint or "")
 
 
-def _free() -> int:
+def free() -> int:
     return int(closed_port().rpartition(":")[2])
 
 

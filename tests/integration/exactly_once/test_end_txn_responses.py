@@ -38,7 +38,7 @@ def v1_query(old_kafkas: Mapping[str, ZooKeeperCluster], unique_topic: str) -> W
     return stream(servers, unique_topic, f"p-{unique_topic}")
 
 
-class _Coordinator:
+class Coordinator:
     """A coordinator with transactions that tasks left open."""
 
     def __init__(self, query: Writes, admin: TransactionAdmin, deadline: float) -> None:
@@ -75,9 +75,9 @@ class _Coordinator:
             pass
 
 
-def coordinator_of(query: Writes) -> Iterator[_Coordinator]:
+def coordinator_of(query: Writes) -> Iterator[Coordinator]:
     with borrowed_client(query.config.producer) as client:
-        yield _Coordinator(query, TransactionAdmin(client), client.deadline(2 * SETTLE_S))
+        yield Coordinator(query, TransactionAdmin(client), client.deadline(2 * SETTLE_S))
 
 
 def check_responses(query: Writes, version: TransactionVersion, after_timeout: int) -> None:

@@ -81,7 +81,7 @@ def test_each_end_txn_is_retried(
     assert query.visible() == rows_of("0", "1", "2")
 
 
-class _UnresponsiveClient(ScopeClient):
+class UnresponsiveClient(ScopeClient):
     """Receives no response to the first EndTxn requests."""
 
     deaf = True
@@ -100,7 +100,7 @@ class _UnresponsiveClient(ScopeClient):
 def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptureFixture) -> None:
     tasks = [task.transaction for task in query.tasks("1") if task.transaction is not None]
     with borrowed_client(query.config.producer) as client:
-        scope_client = _UnresponsiveClient(client, query.config, query.scope)
+        scope_client = UnresponsiveClient(client, query.config, query.scope)
         commit_batch(scope_client, BatchWrite(query_id=QUERY, batch="1"), tasks)
     assert (
         f"batch 1 of {query.scope} is decided, but EndTxn has not succeeded for 3 of 3 "
@@ -109,7 +109,7 @@ def test_waiting_for_a_decision_is_logged(query: Writes, caplog: pytest.LogCaptu
     assert query.visible() == rows_of("0", "1")
 
 
-class _LoginFailingClient(ScopeClient):
+class LoginFailingClient(ScopeClient):
     """The login fails for some time before EndTxn; between failures, requests are not sent."""
 
     failures = 3
@@ -138,7 +138,7 @@ def test_failed_login_after_the_decision_is_retried(
 ) -> None:
     tasks = transactions_of(query.tasks("1"))
     with borrowed_client(query.config.producer) as client:
-        scope_client = _LoginFailingClient(client, query.config, query.scope)
+        scope_client = LoginFailingClient(client, query.config, query.scope)
         scope_client.error = error
         commit_batch(scope_client, BatchWrite(query_id=QUERY, batch="1"), tasks)
     assert (
@@ -157,7 +157,7 @@ def test_failing_login_after_the_decision_ends_the_commit(query: Writes) -> None
     )
     results = limited.tasks("1")
     with borrowed_client(limited.config.producer) as client:
-        scope_client = _LoginFailingClient(client, limited.config, limited.scope)
+        scope_client = LoginFailingClient(client, limited.config, limited.scope)
         scope_client.failures = 60
         with pytest.raises(AuthenticationError):
             commit_batch(

@@ -47,13 +47,13 @@ ROWS = pa.record_batch({"value": [b"a", b"b"]})
 TWO_PHASES = {"unstable.api.versions.enable": "true", "transaction.two.phase.commit.enable": "true"}
 
 
-def _plan(servers: str, topic: str, **more: str) -> WriteJob:
-    return plan_write(_config(servers, topic, **more), column_roles(topic), WriteOrigin())
+def planned_job(servers: str, topic: str, **more: str) -> WriteJob:
+    return plan_write(sink_config(servers, topic, **more), column_roles(topic), WriteOrigin())
 
 
-def _plan_stream(servers: str, topic: str, folder: Path, **more: str) -> WriteJob:
+def plan_stream(servers: str, topic: str, folder: Path, **more: str) -> WriteJob:
     """Plan a micro-batch of the query whose planning file is in `folder`."""
-    config = _config(servers, topic, **more)
+    config = sink_config(servers, topic, **more)
     origin = WriteOrigin(
         checkpoint="/checkpoint", planning_file=PlanningFile(str(folder / "q.planned"))
     )
@@ -61,7 +61,7 @@ def _plan_stream(servers: str, topic: str, folder: Path, **more: str) -> WriteJo
     return WriteJob(task, ExactlyOnceCompletion(config, origin, stream_scope(config)))
 
 
-def _config(servers: str, topic: str, **more: str) -> SinkConfig:
+def sink_config(servers: str, topic: str, **more: str) -> SinkConfig:
     return SinkConfig.parse(
         {
             "kafka.bootstrap.servers": servers,
@@ -88,7 +88,7 @@ def micro_batch(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return settings
 
 
-def _values(servers: str, topic: str) -> list[bytes]:
+def values(servers: str, topic: str) -> list[bytes]:
     return sorted(record.value or b"" for record in by_confluent(servers, topic))
 
 
@@ -103,13 +103,13 @@ def test_job_without_batch_id_logs_that_a_repeated_run_writes_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO):
-        _plan(embedded_broker.bootstrap_servers, unique_topic, **options)
+        planned_job(embedded_broker.bootstrap_servers, unique_topic, **options)
     log_records = [record for record in caplog.records if "without batchId" in record.getMessage()]
     assert [record.levelname for record in log_records] == ["INFO"] * lines
 
 
 def test_rows_cannot_be_written_to_the_decision_log(any_kafka: AnyKafka, unique_topic: str) -> None:
-    config = _config(any_kafka.bootstrap_servers, unique_topic, batchId="1")
+    config = sink_config(any_kafka.bootstrap_servers, unique_topic, batchId="1")
     log = config.exactly_once.decision_log_topic
     roles = replace(column_roles(unique_topic), fixed_topic=None, topic=1)
     writer = plan_write(config, roles, WriteOrigin())
@@ -125,7 +125,7 @@ def test_batch_is_aborted_if_its_topic_was_deleted(
     """The transactions could still be committed, but the records were in the deleted topic."""
     servers, admin = any_kafka.bootstrap_servers, Admin(any_kafka.bootstrap_servers)
     admin.create_topic(unique_topic)
-    writer = _plan(servers, unique_topic, batchId="1")
+    writer = planned_job(servers, unique_topic, batchId="1")
     messages = [writer.task.run(iter([ROWS])), writer.task.run(iter([]))]
     admin.delete_topics(unique_topic)
     if is_recreated:
@@ -138,37 +138,37 @@ def test_batch_is_aborted_if_its_topic_was_deleted(
     writer.completion.abort(messages)
     if not is_recreated:
         admin.create_topic(unique_topic)
-    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
-    again = _plan(servers, unique_topic, batchId="1")
+    wait_until_equal(lambda: open_transactions(servers, unique_topic), [])
+    again = planned_job(servers, unique_topic, batchId="1")
     again.completion.commit([again.task.run(iter([ROWS]))])
-    assert _values(servers, unique_topic) == [b"a", b"b"]
+    assert values(servers, unique_topic) == [b"a", b"b"]
 
 
 def test_on_older_kafkas(old_kafka: ZooKeeperCluster, unique_topic: str) -> None:
     """Use transactions V1."""
     servers = old_kafka.bootstrap_servers
-    failed = _plan(servers, unique_topic, batchId="1")
+    failed = planned_job(servers, unique_topic, batchId="1")
     failed.completion.abort([failed.task.run(iter([ROWS])), None])
     for _ in range(2):
-        writer = _plan(servers, unique_topic, batchId="1")
+        writer = planned_job(servers, unique_topic, batchId="1")
         writer.completion.commit([writer.task.run(iter([ROWS]))])
-        assert _values(servers, unique_topic) == [b"a", b"b"]
+        assert values(servers, unique_topic) == [b"a", b"b"]
 
 
 def test_task_that_starts_after_the_abort(any_kafka: AnyKafka, unique_topic: str) -> None:
     servers = any_kafka.bootstrap_servers
-    stopped = _plan(servers, unique_topic)
+    stopped = planned_job(servers, unique_topic)
     stopped.completion.abort([None, None])
     with pytest.raises(DeliveryError, match="aborted this write"):
         stopped.task.run(iter([ROWS]))
-    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
+    wait_until_equal(lambda: open_transactions(servers, unique_topic), [])
 
 
 def test_task_that_has_a_producer_id_at_the_abort(any_kafka: AnyKafka, unique_topic: str) -> None:
     """The task checked the abort flag before the abort and writes after it."""
     servers = any_kafka.bootstrap_servers
     Admin(servers).create_topic(unique_topic)
-    stopped = _plan(servers, unique_topic)
+    stopped = planned_job(servers, unique_topic)
     assert isinstance(stopped.task, TransactionalTaskWriter)
     settings = stopped.task.plan.transaction(None, "x", TaskAttempt(task_attempt_id=7))
     with BlockingClient(stopped.task.config.producer) as client:
@@ -179,7 +179,7 @@ def test_task_that_has_a_producer_id_at_the_abort(any_kafka: AnyKafka, unique_to
             TransactionalAppender(client, admin).append(
                 late, unique_topic, [(b"k", b"v")], client.deadline(20)
             )
-    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
+    wait_until_equal(lambda: open_transactions(servers, unique_topic), [])
 
 
 @pytest.mark.parametrize("atomic", ["false", "true"])
@@ -188,22 +188,22 @@ def test_planning_aborts_a_planning_that_was_neither_committed_nor_aborted(
 ) -> None:
     """The query was stopped, and Spark was interrupted before it called abort()."""
     servers = any_kafka.bootstrap_servers
-    stopped = _plan_stream(servers, unique_topic, tmp_path, atomicBatch=atomic)
+    stopped = plan_stream(servers, unique_topic, tmp_path, atomicBatch=atomic)
     stopped.task.run(iter([ROWS]))
-    assert _open_transactions(servers, unique_topic)
-    writer = _plan_stream(servers, unique_topic, tmp_path)
-    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
+    assert open_transactions(servers, unique_topic)
+    writer = plan_stream(servers, unique_topic, tmp_path)
+    wait_until_equal(lambda: open_transactions(servers, unique_topic), [])
     with pytest.raises(KafkaProdError):
         stopped.task.run(iter([ROWS]))
     writer.completion.commit([writer.task.run(iter([ROWS]))], 0)
-    assert _values(servers, unique_topic) == [b"a", b"b"]
+    assert values(servers, unique_topic) == [b"a", b"b"]
 
 
 def test_giving_up_a_planning_does_not_abort_decided_transactions(
     any_kafka: AnyKafka, unique_topic: str, tmp_path: Path, micro_batch: dict[str, str]
 ) -> None:
     servers = any_kafka.bootstrap_servers
-    stopped = _plan_stream(servers, unique_topic, tmp_path)
+    stopped = plan_stream(servers, unique_topic, tmp_path)
     result, _lost = (stopped.task.run(iter([ROWS])) for _ in range(2))
     assert isinstance(stopped.completion, ExactlyOnceCompletion)
     assert isinstance(result, TransactionCommitMessage)
@@ -217,10 +217,10 @@ def test_giving_up_a_planning_does_not_abort_decided_transactions(
         scope_client.log.read_after_fence()
         scope_client.log.append(owner, DecisionRecord.of(decided, scope_client.timer.wall_ms()))
     stopped.completion.give_up(stopped.completion.origin.planning_file.read())
-    assert _open_transactions(servers, unique_topic) == [transaction.transactional_id]
-    _plan_stream(servers, unique_topic, tmp_path)
-    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
-    assert _values(servers, unique_topic) == [b"a", b"b"]
+    assert open_transactions(servers, unique_topic) == [transaction.transactional_id]
+    plan_stream(servers, unique_topic, tmp_path)
+    wait_until_equal(lambda: open_transactions(servers, unique_topic), [])
+    assert values(servers, unique_topic) == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("end", ["commit", "abort"])
@@ -233,12 +233,12 @@ def test_planning_does_not_give_up_a_planning_that_was_committed_or_aborted(
     end: str,
 ) -> None:
     servers = embedded_broker.bootstrap_servers
-    ended = _plan_stream(servers, unique_topic, tmp_path)
+    ended = plan_stream(servers, unique_topic, tmp_path)
     getattr(ended.completion, end)([ended.task.run(iter([ROWS]))], 0)
     monkeypatch.setattr(
         ExactlyOnceCompletion, "give_up", lambda *_: pytest.fail("requests were sent")
     )
-    _plan_stream(servers, unique_topic, tmp_path)
+    plan_stream(servers, unique_topic, tmp_path)
 
 
 @pytest.mark.parametrize("effect", ["lose-response", "error=NOT_COORDINATOR"])
@@ -246,14 +246,14 @@ def test_abort_check_is_retried(
     embedded_broker: EmbeddedBroker, unique_topic: str, effect: str
 ) -> None:
     servers = embedded_broker.bootstrap_servers
-    writer = _plan(servers, unique_topic, **{"kafka.request.timeout.ms": "300"})
+    writer = planned_job(servers, unique_topic, **{"kafka.request.timeout.ms": "300"})
     embedded_broker.faults.add(f"describe_transactions:{effect}:next=2")
     try:
         message = writer.task.run(iter([ROWS]))
     finally:
         embedded_broker.faults.clear()
     writer.completion.commit([message])
-    assert _values(servers, unique_topic) == [b"a", b"b"]
+    assert values(servers, unique_topic) == [b"a", b"b"]
 
 
 def test_tasks_of_an_aborted_write_are_never_decided(
@@ -261,7 +261,7 @@ def test_tasks_of_an_aborted_write_are_never_decided(
 ) -> None:
     """An abort() of an earlier run has read the plan of this run."""
     servers = any_kafka.bootstrap_servers
-    writer = _plan(servers, unique_topic, batchId="1")
+    writer = planned_job(servers, unique_topic, batchId="1")
     message = writer.task.run(iter([ROWS]))
     assert isinstance(writer.task, TransactionalTaskWriter)
     plan = writer.task.plan
@@ -269,8 +269,8 @@ def test_tasks_of_an_aborted_write_are_never_decided(
         scope_client.create_abort_flags([plan.nonce])
     with pytest.raises(TransactionError, match=r"abort\(\) was called"):
         writer.completion.commit([message])
-    wait_until_equal(lambda: _open_transactions(servers, unique_topic), [])
-    assert _values(servers, unique_topic) == []
+    wait_until_equal(lambda: open_transactions(servers, unique_topic), [])
+    assert values(servers, unique_topic) == []
 
 
 @pytest.mark.parametrize("atomic", ["false", "true"])
@@ -279,14 +279,14 @@ def test_rows_replaced_by_another_run_are_not_reported(
 ) -> None:
     """Two runs of a batch have written their rows, and one run is committed."""
     servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
-    (first, written), (second, rows) = _two_runs(servers, unique_topic, path, atomic)
+    (first, written), (second, rows) = two_runs(servers, unique_topic, path, atomic)
     second.completion.commit(rows)
-    assert _reported(path) == ("committed", 2)
+    assert reported(path) == ("committed", 2)
     first.completion.commit(written)
-    assert _reported(path) == ("already written", 0)
+    assert reported(path) == ("already written", 0)
     first.completion.abort(written)
-    assert _reported(path) == ("already written", 0)
-    assert _values(servers, unique_topic) == [b"a", b"b"]
+    assert reported(path) == ("already written", 0)
+    assert values(servers, unique_topic) == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("atomic", ["false", "true"])
@@ -294,13 +294,13 @@ def test_abort_after_another_run_reports_no_rows(
     any_kafka: AnyKafka, unique_topic: str, tmp_path: Path, atomic: str
 ) -> None:
     servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
-    (first, written), (second, rows) = _two_runs(servers, unique_topic, path, atomic)
+    (first, written), (second, rows) = two_runs(servers, unique_topic, path, atomic)
     second.completion.commit(rows)
     first.completion.abort(written)
-    assert _reported(path) == ("already written", 0)
+    assert reported(path) == ("already written", 0)
     # Spark calls abort() if the process of commit() crashed at its end.
     second.completion.abort(rows)
-    assert _reported(path) == ("already written", 2)
+    assert reported(path) == ("already written", 2)
 
 
 def test_new_checkpoint_does_not_lose_rows_with_spark_connect(
@@ -316,17 +316,17 @@ def test_new_checkpoint_does_not_lose_rows_with_spark_connect(
     def run(session: str, batch: str) -> str:
         """Write a batch in foreachBatch of a query's run."""
         micro_batch.clear()
-        micro_batch.update(_connect_settings(session))
-        writer = _plan(servers, unique_topic, batchId=batch)
+        micro_batch.update(connect_settings(session))
+        writer = planned_job(servers, unique_topic, batchId=batch)
         message = writer.task.run(iter([ROWS]))
         assert isinstance(message, TransactionCommitMessage)
         writer.completion.commit([message])
         return message.result.outcome.value
 
     assert [run("a", batch) for batch in "01"] == ["written", "written"]
-    assert not _warnings(caplog)
+    assert not warnings(caplog)
     assert run("b", "1") == "skipped"
-    (warning,) = _warnings(caplog)
+    (warning,) = warnings(caplog)
     assert f"batchId 1 was already written to topic {unique_topic}" in warning
     assert "If these are different rows, use another batchId" in warning
     with pytest.raises(TransactionError, match="this batchId and a later one"):
@@ -334,13 +334,13 @@ def test_new_checkpoint_does_not_lose_rows_with_spark_connect(
     assert run("d", "2") == "written"
     with pytest.raises(TransactionError, match="this batchId and a later one"):
         run("d", "1")
-    config = _config(servers, unique_topic)
+    config = sink_config(servers, unique_topic)
     TransactionOperator(config).accept_loss(f"{unique_topic}/batch/0/topic={unique_topic}")
     assert run("e", "0") == "skipped"
-    assert _values(servers, unique_topic) == [b"a"] * 3 + [b"b"] * 3
+    assert values(servers, unique_topic) == [b"a"] * 3 + [b"b"] * 3
 
 
-def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Return the driver's warnings about writes."""
     log_records = (record for record in caplog.records if record.levelname == "WARNING")
     return [
@@ -350,7 +350,7 @@ def _warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-def _connect_settings(run: str) -> dict[str, str]:
+def connect_settings(run: str) -> dict[str, str]:
     """Return the properties of a task of foreachBatch with Spark Connect."""
     session = f"0000000{run}-0000-0000-0000-000000000000"
     return {
@@ -361,24 +361,24 @@ def _connect_settings(run: str) -> dict[str, str]:
     }
 
 
-def _two_runs(
+def two_runs(
     servers: str, topic: str, path: str, atomic: str
 ) -> list[tuple[WriteJob, list[CommitMessage]]]:
     """Plan a batch twice and write its rows; the second planning follows the first write."""
     options = {"batchId": "1", "atomicBatch": atomic, "reportPath": path}
     runs = []
     for _ in range(2):
-        writer = _plan(servers, topic, **options)
+        writer = planned_job(servers, topic, **options)
         runs.append((writer, [writer.task.run(iter([ROWS]))]))
     return runs
 
 
-def _reported(path: str) -> tuple[str, int]:
+def reported(path: str) -> tuple[str, int]:
     report = DeliveryReport.read(path)
     return report.transaction_outcome, report.persisted
 
 
-def _open_transactions(servers: str, topic: str) -> list[str]:
+def open_transactions(servers: str, topic: str) -> list[str]:
     """Return the open transactions whose prefix is the topic's name."""
     options = {
         "kafka.bootstrap.servers": servers,
@@ -392,17 +392,17 @@ def _open_transactions(servers: str, topic: str) -> list[str]:
 def test_two_phase_commit(unique_topic: str) -> None:
     with KafkaCluster(config=TWO_PHASES) as kafka:
         servers = kafka.bootstrap_servers
-        writer = _plan(servers, unique_topic, batchId="1", twoPhaseCommit="true")
+        writer = planned_job(servers, unique_topic, batchId="1", twoPhaseCommit="true")
         writer.completion.commit([writer.task.run(iter([ROWS]))])
-        assert _values(servers, unique_topic) == [b"a", b"b"]
-        aborted = _plan(servers, unique_topic, batchId="2", twoPhaseCommit="true")
+        assert values(servers, unique_topic) == [b"a", b"b"]
+        aborted = planned_job(servers, unique_topic, batchId="2", twoPhaseCommit="true")
         aborted.completion.abort([aborted.task.run(iter([ROWS])), None])
-        last = _plan(servers, unique_topic, batchId="2", twoPhaseCommit="true")
+        last = planned_job(servers, unique_topic, batchId="2", twoPhaseCommit="true")
         last.completion.commit([last.task.run(iter([ROWS]))])
-        assert _values(servers, unique_topic) == [b"a", b"a", b"b", b"b"]
+        assert values(servers, unique_topic) == [b"a", b"a", b"b", b"b"]
 
 
 def test_two_phase_commit_is_not_supported(any_kafka: AnyKafka, unique_topic: str) -> None:
-    writer = _plan(any_kafka.bootstrap_servers, unique_topic, twoPhaseCommit="true")
+    writer = planned_job(any_kafka.bootstrap_servers, unique_topic, twoPhaseCommit="true")
     with pytest.raises(ProtocolError):
         writer.task.run(iter([ROWS]))

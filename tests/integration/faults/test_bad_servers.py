@@ -12,11 +12,11 @@ from tests.support.producer_writes import produce, rows, session
 from tools.support.kafka_cluster import KafkaCluster
 
 BLOCK_MS = 1500
-_listening = servers.listening
+listening = servers.listening
 SLACK_S = 20
 
 
-def _write_error(bootstrap_servers: str, block_ms: int = BLOCK_MS) -> str:
+def write_error(bootstrap_servers: str, block_ms: int = BLOCK_MS) -> str:
     """Return the error of a write to these servers; check the time."""
     started = time.monotonic()
     with session(bootstrap_servers, max_block_ms=block_ms) as producer:
@@ -31,11 +31,11 @@ def _write_error(bootstrap_servers: str, block_ms: int = BLOCK_MS) -> str:
 @pytest.mark.parametrize(
     ("server", "reason"),
     [
-        (lambda: _listening(servers.respond_with_http), "HTTP"),
-        (lambda: _listening(servers.never_respond), "no response"),
-        (lambda: _listening(servers.close_on_request), "is it a Kafka broker"),
-        (lambda: _listening(servers.start_tls), "kafka.security.protocol=SSL"),
-        (lambda: _listening(servers.respond_with_garbage), "out of order"),
+        (lambda: listening(servers.respond_with_http), "HTTP"),
+        (lambda: listening(servers.never_respond), "no response"),
+        (lambda: listening(servers.close_on_request), "is it a Kafka broker"),
+        (lambda: listening(servers.start_tls), "kafka.security.protocol=SSL"),
+        (lambda: listening(servers.respond_with_garbage), "out of order"),
     ],
     ids=["http", "no response", "closes", "tls", "garbage"],
 )
@@ -43,7 +43,7 @@ def test_server_that_is_not_a_plaintext_broker(
     server: Callable[[], AbstractContextManager[str]], reason: str
 ) -> None:
     with server() as address:
-        text = _write_error(address)
+        text = write_error(address)
     assert address in text
     assert reason in text
 
@@ -52,7 +52,7 @@ def test_tls_port_is_named() -> None:
     """The error is certain, so it is raised immediately."""
     started = time.monotonic()
     with (
-        _listening(servers.respond_with_tls_alert) as address,
+        listening(servers.respond_with_tls_alert) as address,
         pytest.raises(BrokerUnavailableError, match=r"security\.protocol=SSL") as caught,
     ):
         produce(address, rows("topic", [b"a"]), max_block_ms=60_000)
@@ -63,10 +63,10 @@ def test_tls_port_is_named() -> None:
 def test_error_lists_every_address_with_its_reason() -> None:
     closed = [servers.closed_port() for _ in range(3)]
     with (
-        _listening(servers.respond_with_http) as web,
-        _listening(servers.never_respond) as unresponsive,
+        listening(servers.respond_with_http) as web,
+        listening(servers.never_respond) as unresponsive,
     ):
-        text = _write_error(
+        text = write_error(
             ",".join([*closed, web, unresponsive, "no-such-host.invalid:9092"]), 5000
         )
     assert "max.block.ms = 5000" in text
@@ -81,16 +81,16 @@ def test_error_lists_every_address_with_its_reason() -> None:
 def test_unresponsive_addresses_do_not_hide_others() -> None:
     closed = servers.closed_port()
     with ExitStack() as stack:
-        unresponsive = [stack.enter_context(_listening(servers.never_respond)) for _ in range(5)]
-        text = _write_error(",".join([*unresponsive, closed]), 4000)
+        unresponsive = [stack.enter_context(listening(servers.never_respond)) for _ in range(5)]
+        text = write_error(",".join([*unresponsive, closed]), 4000)
     assert f"{closed}: Connection refused" in text
 
 
 def test_one_valid_address_is_enough(real_kafka: KafkaCluster, unique_topic: str) -> None:
     wrong = [servers.closed_port() for _ in range(3)]
     with (
-        _listening(servers.respond_with_http) as web,
-        _listening(servers.never_respond) as unresponsive,
+        listening(servers.respond_with_http) as web,
+        listening(servers.never_respond) as unresponsive,
     ):
         addresses = ",".join([*wrong, web, unresponsive, real_kafka.bootstrap_servers])
         report = produce(addresses, rows(unique_topic, [b"a"]), max_block_ms=20_000)
@@ -99,7 +99,7 @@ def test_one_valid_address_is_enough(real_kafka: KafkaCluster, unique_topic: str
 
 def test_controller_listener_is_named(real_kafka: KafkaCluster, unique_topic: str) -> None:
     controller = f"127.0.0.1:{real_kafka.node(1).controller_port}"
-    text = _write_error(controller)
+    text = write_error(controller)
     assert f"{controller}: " in text
     assert "METADATA" in text
     addresses = f"{controller},{real_kafka.bootstrap_servers}"

@@ -28,7 +28,7 @@ def fragile_kafka() -> Iterator[KafkaCluster]:
         yield kafka
 
 
-def _write_while(
+def write_while(
     kafka: KafkaCluster, topic: str, disrupt: Callable[[], None], pause_s: float = 0.02
 ) -> DeliveryReport:
     """Write numbers to all partitions in small batches before, during and after `disrupt`.
@@ -59,7 +59,7 @@ def _write_while(
         return writing.result()
 
 
-def _check_no_loss_or_duplicates(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
+def check_no_loss_or_duplicates(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
     records = by_confluent(kafka.bootstrap_servers, topic)
     assert report.persisted == report.records == len(records) >= CHUNKS * ROWS
     for partition in range(PARTITIONS):
@@ -78,8 +78,8 @@ def test_moved_leaders_lose_and_repeat_nothing(
             to = admin.leader(unique_topic, partition) % 3 + 1
             admin.move_leader(unique_topic, partition, to)
 
-    report = _write_while(real_kafka3, unique_topic, move)
-    _check_no_loss_or_duplicates(real_kafka3, unique_topic, report)
+    report = write_while(real_kafka3, unique_topic, move)
+    check_no_loss_or_duplicates(real_kafka3, unique_topic, report)
     assert dict(report.errors).get("NOT_LEADER_OR_FOLLOWER", 0) > 0
 
 
@@ -94,8 +94,8 @@ def test_restarted_node_loses_and_repeats_nothing(
         real_kafka3.node(2).stop()
         real_kafka3.restart(2)
 
-    report = _write_while(real_kafka3, unique_topic, restart, pause_s=0.1)
-    _check_no_loss_or_duplicates(real_kafka3, unique_topic, report)
+    report = write_while(real_kafka3, unique_topic, restart, pause_s=0.1)
+    check_no_loss_or_duplicates(real_kafka3, unique_topic, report)
     assert report.retries > 0
 
 
@@ -104,10 +104,10 @@ def test_node_is_killed(real_kafka3: KafkaCluster, unique_topic: str) -> None:
         unique_topic, PARTITIONS, replication=3, configs={"min.insync.replicas": "2"}
     )
     try:
-        report = _write_while(real_kafka3, unique_topic, real_kafka3.node(3).kill, pause_s=0.05)
+        report = write_while(real_kafka3, unique_topic, real_kafka3.node(3).kill, pause_s=0.05)
     finally:
         real_kafka3.restart(3)
-    _check_no_loss_or_duplicates(real_kafka3, unique_topic, report)
+    check_no_loss_or_duplicates(real_kafka3, unique_topic, report)
 
 
 def test_only_broker_is_killed_and_restarts(fragile_kafka: KafkaCluster, unique_topic: str) -> None:
@@ -117,8 +117,8 @@ def test_only_broker_is_killed_and_restarts(fragile_kafka: KafkaCluster, unique_
         fragile_kafka.node(1).kill()
         fragile_kafka.restart(1)
 
-    report = _write_while(fragile_kafka, unique_topic, restart)
-    _check_no_loss_or_duplicates(fragile_kafka, unique_topic, report)
+    report = write_while(fragile_kafka, unique_topic, restart)
+    check_no_loss_or_duplicates(fragile_kafka, unique_topic, report)
     assert report.retries > 0
 
 
@@ -132,12 +132,12 @@ def test_broker_hangs_longer_than_request_timeout(
         time.sleep(5)  # longer than request.timeout.ms
         fragile_kafka.node(1).resume()
 
-    report = _write_while(fragile_kafka, unique_topic, hang)
-    _check_no_loss_or_duplicates(fragile_kafka, unique_topic, report)
+    report = write_while(fragile_kafka, unique_topic, hang)
+    check_no_loss_or_duplicates(fragile_kafka, unique_topic, report)
     assert report.retries > 0
 
 
-class _EndlessWriter:
+class EndlessWriter:
     """Appends until an error occurs; the broker hangs during the write and is killed later."""
 
     def __init__(self, kafka: KafkaCluster, producer: ProducerSession, topic: str) -> None:
@@ -159,13 +159,13 @@ class _EndlessWriter:
             time.sleep(0.01)
 
 
-def _write_until_it_fails(
+def write_until_it_fails(
     kafka: KafkaCluster, topic: str
 ) -> tuple[DeliveryError, DeliveryReport, int]:
     """Return the error, the report and the number of appended rows."""
     options = {"linger_ms": 1, "request_timeout_ms": 1500, "delivery_timeout_ms": 4000}
     with session(kafka.bootstrap_servers, **options) as producer:
-        endless = _EndlessWriter(kafka, producer, topic)
+        endless = EndlessWriter(kafka, producer, topic)
         with pytest.raises(DeliveryError) as caught:
             endless.run()
         return caught.value, producer.report(TaskAttempt()), endless.appended
@@ -175,7 +175,7 @@ def test_broker_never_restarts(fragile_kafka: KafkaCluster, unique_topic: str) -
     fragile_kafka.admin.create_topic(unique_topic, PARTITIONS)
     started = time.monotonic()
     try:
-        error, report, appended = _write_until_it_fails(fragile_kafka, unique_topic)
+        error, report, appended = write_until_it_fails(fragile_kafka, unique_topic)
         took = time.monotonic() - started
     finally:
         fragile_kafka.restart(1)
@@ -194,10 +194,10 @@ def test_broker_never_restarts(fragile_kafka: KafkaCluster, unique_topic: str) -
     assert report.records == appended
     assert report.persisted + sum(counts.values()) == appended
     fragile_kafka.admin.await_served(unique_topic)
-    _check_possibly_persisted(fragile_kafka, unique_topic, report)
+    check_possibly_persisted(fragile_kafka, unique_topic, report)
 
 
-def _check_possibly_persisted(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
+def check_possibly_persisted(kafka: KafkaCluster, topic: str, report: DeliveryReport) -> None:
     """Check that each partition has all persisted and at most the possibly persisted records."""
     records = by_confluent(kafka.bootstrap_servers, topic)
     assert report.partitions

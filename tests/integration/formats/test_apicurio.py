@@ -466,7 +466,7 @@ def test_file_is_written_beside_versions_with_names(
     assert decoded(client, broker, topic, "given.Bill")["total"] == {"currency": "EUR"}
 
 
-def _java_text(text: str) -> str:
+def java_text(text: str) -> str:
     for name, full_name in (
         ("  Line", "  .shop.v1.Sale.Line"),
         ("  Kind", "  .shop.v1.Sale.Kind"),
@@ -488,13 +488,13 @@ def test_next_version_of_a_protobuf_file_is_compatible(
     (tmp_path / "sale.proto").write_text(grown)
     client.register_schema("money.proto", Schema(MONEY, "PROTOBUF"))
     references = [SchemaReference("money.proto", "money.proto", 1)]
-    registered = SHOP if first == "file" else _java_text(SHOP)
+    registered = SHOP if first == "file" else java_text(SHOP)
     client.register_schema(f"{topic}-value", Schema(registered, "PROTOBUF", references))
     columns = frame(first=frame(id=StringType()), at=TimestampType(), more=LongType())
     row = {"first": {"id": "a"}, "at": dt.datetime(2020, 1, 1, tzinfo=dt.UTC), "more": 3}
     options = {"value.schema.file": f"{tmp_path}/sale.proto"}
     expected = {"first": {"id": "a"}, "at": "2020-01-01T00:00:00Z", "more": "3"}
-    assert _write_next_version(client, broker, topic, columns, row, options) == expected
+    assert write_next_version(client, broker, topic, columns, row, options) == expected
     (tmp_path / "sale.proto").write_text(grown.replace("int64 more", "string more"))
     other = frame(more=StringType())
     for settings in ({}, {"dryRun": "true"}):
@@ -610,10 +610,10 @@ message Sale {
     row = {"first": {"id": "a"}, "more": 3}
     options = {"value.schema.name": "Sale", "value.schema.namespace": "shop.v1"}
     expected = {"first": {"id": "a"}, "more": "3"}
-    assert _write_next_version(client, broker, "derived", columns, row, options) == expected
+    assert write_next_version(client, broker, "derived", columns, row, options) == expected
 
 
-def _write_next_version(
+def write_next_version(
     client: SchemaRegistryClient,
     broker: EmbeddedBroker,
     topic: str,

@@ -320,11 +320,11 @@ def as_karapace(text: str) -> str:
         raise ValueError
     (file,) = compile_files({"schema.proto": text}).values()
     for message in file.message_type:
-        _reduce(message)
+        reduce(message)
     return in_base64(file)
 
 
-def _reduce(message: DescriptorProto) -> None:
+def reduce(message: DescriptorProto) -> None:
     del message.oneof_decl[:], message.nested_type[:]
     for field in message.field:
         field.ClearField("oneof_index")
@@ -393,14 +393,14 @@ def test_descriptor_replaces_a_text_that_cannot_be_compiled(
     assert decoded.value == row
 
 
-def _fail(_: str) -> str:
+def fail(_: str) -> str:
     raise ValueError
 
 
 def test_error_names_the_extra_if_a_registry_returns_no_descriptor(
     broker: EmbeddedBroker, registry: SmallRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry.serialize = _fail
+    registry.serialize = fail
     registry.put("events-value", 'syntax = "proto3"; message Value { string id = 1; }', "PROTOBUF")
     remove_protoc(monkeypatch)
     options = {**PROTOBUF, **LATEST, "schema.registry.url": registry.url, "max.retries": "0"}

@@ -84,18 +84,18 @@ def test_without_registration_the_numbers_of_the_latest_version_are_found(
     options = {"schema.registry.url": registry.url, "auto.register.schemas": "false"}
     with pytest.raises(SchemaRegistryError, match="40401"):
         write_texts(broker, columns("a b"), **options)
-    registry.put("events-value", _text("string b = 5; string a = 3;"), "PROTOBUF")
+    registry.put("events-value", message_text("string b = 5; string a = 3;"), "PROTOBUF")
     with pytest.raises(SchemaRegistryError, match="40403"):
         write_texts(broker, columns("a b c"), **options)
     optional = "optional string a = 3; optional string b = 5;"
-    number = registry.put("events-value", _text(optional), "PROTOBUF")
+    number = registry.put("events-value", message_text(optional), "PROTOBUF")
     write_texts(broker, columns("b a"), **options)
     assert payloads(broker)[0][4] == number
     message = reader_of(registry, 1).FromString(payloads(broker)[0][6:])
     assert (message.a, message.b) == ("a", "b")
 
 
-def _text(fields: str) -> str:
+def message_text(fields: str) -> str:
     """Return a message as text in the form in which the sink prints it."""
     lines = "".join(f"  {field.strip()};\n" for field in fields.split(";")[:-1])
     return f'syntax = "proto3";\n\nmessage Value {{\n{lines}}}\n'
@@ -121,7 +121,7 @@ def test_latest_version_without_the_message_leaves_the_numbers(
     if other == "AVRO":
         registry.put("events-value", '"string"')
     else:
-        text = _text("string a = 5;").replace("Value", "Other")
+        text = message_text("string a = 5;").replace("Value", "Other")
         registry.put("events-value", text, "PROTOBUF")
     write_texts(broker, columns("b a"), **{"schema.registry.url": registry.url})
     fields = reader_of(registry, 2).DESCRIPTOR.fields

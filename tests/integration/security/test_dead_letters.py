@@ -15,7 +15,7 @@ CLIENT = ClientConfig(
 )
 
 
-def _write(kafka: SecuredKafka, topic: str, letters: str) -> None:
+def write_bad_row(kafka: SecuredKafka, topic: str, letters: str) -> None:
     """Write two valid rows and one with a partition that does not exist."""
     rows = batch([("1", topic, None, None), ("poison", topic, 99, None), ("2", topic, 0, None)])
     dead = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
@@ -28,7 +28,7 @@ def test_dead_letters_are_written_to_a_secured_topic(
     letters = f"{unique_topic}-dead"
     for name in (unique_topic, letters):
         kafka.admin.create_topic(name)
-    _write(kafka, unique_topic, letters)
+    write_bad_row(kafka, unique_topic, letters)
     good = by_confluent(kafka.bootstrap_servers, unique_topic)
     assert sorted(record.value or b"" for record in good) == [b"1", b"2"]
     dead = by_confluent(kafka.bootstrap_servers, letters)
@@ -40,7 +40,7 @@ def test_dead_letter_topic_without_write_permission(kafka: SecuredKafka, unique_
     for name in (unique_topic, letters):
         kafka.admin.create_topic(name)
     with pytest.raises(KafkaProdError) as caught:
-        _write(kafka, unique_topic, letters)
+        write_bad_row(kafka, unique_topic, letters)
     assert letters in str(caught.value)
     assert "TOPIC_AUTHORIZATION_FAILED" in str(caught.value)
     assert not by_confluent(kafka.bootstrap_servers, letters)

@@ -30,7 +30,7 @@ SCRAM = {**LOGIN, "sasl_mechanism": "SCRAM-SHA-256"}
 
 
 @contextmanager
-def _flooding_server(data: bytes) -> Iterator[str]:
+def flooding_server(data: bytes) -> Iterator[str]:
     """Run a server that ignores requests and sends `data` repeatedly."""
 
     def serve(connection: socket.socket) -> None:
@@ -41,7 +41,7 @@ def _flooding_server(data: bytes) -> Iterator[str]:
         yield address
 
 
-def _error(address: str, options: dict[str, Any]) -> KafkaProdError:
+def connection_error(address: str, options: dict[str, Any]) -> KafkaProdError:
     started = time.monotonic()
     with pytest.raises(KafkaProdError) as caught:
         produce(address, rows("t", [b"a"]), **options)
@@ -52,27 +52,27 @@ def _error(address: str, options: dict[str, Any]) -> KafkaProdError:
 @pytest.mark.parametrize("options", [PLAIN, {"max_block_ms": 2_000}], ids=["sasl", "plain"])
 @pytest.mark.parametrize("size", [512 * 1024 + 1, 100 << 20, (1 << 31) - 1])
 def test_oversized_frame_during_handshake(size: int, options: dict[str, Any]) -> None:
-    with _flooding_server(size.to_bytes(4, "big") + bytes(60_000)) as address:
-        error = _error(address, options)
+    with flooding_server(size.to_bytes(4, "big") + bytes(60_000)) as address:
+        error = connection_error(address, options)
     assert f"a frame has {size:,} bytes, but the limit is 524,288" in str(error)
 
 
 def test_frame_that_never_completes() -> None:
     size = (400_000).to_bytes(4, "big")
-    with listening(lambda connection: _trickle(connection, size)) as address:
+    with listening(lambda connection: trickle(connection, size)) as address:
         assert "timeout while waiting for the response to ApiVersions" in str(
-            _error(address, PLAIN)
+            connection_error(address, PLAIN)
         )
 
 
 def test_tls_handshake_that_never_completes() -> None:
     """The server sends a handshake record byte by byte."""
     options = {"security_protocol": "SSL", **{name: PLAIN[name] for name in list(PLAIN)[3:5]}}
-    with listening(lambda connection: _trickle(connection, b"\x16\x03\x03\x40\x00")) as address:
-        assert "timeout during the TLS handshake" in str(_error(address, options))
+    with listening(lambda connection: trickle(connection, b"\x16\x03\x03\x40\x00")) as address:
+        assert "timeout during the TLS handshake" in str(connection_error(address, options))
 
 
-def _trickle(connection: socket.socket, start: bytes) -> None:
+def trickle(connection: socket.socket, start: bytes) -> None:
     connection.sendall(start)
     while True:
         connection.sendall(b"\0")
@@ -81,17 +81,17 @@ def _trickle(connection: socket.socket, start: bytes) -> None:
 
 def test_unsolicited_frames_close_the_connection() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with _flooding_server((4).to_bytes(4, "big") + bytes(4)) as address:
-        assert "the broker's responses are out of order" in str(_error(address, PLAIN))
+    with flooding_server((4).to_bytes(4, "big") + bytes(4)) as address:
+        assert "the broker's responses are out of order" in str(connection_error(address, PLAIN))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024  # KiB
 
 
-def _server_first(nonce: str, iterations: int) -> bytes:
+def server_first(nonce: str, iterations: int) -> bytes:
     salt = base64.b64encode(b"salt").decode()
     return f"r={nonce},s={salt},i={iterations}".encode()
 
 
-def _scram_server(
+def scram_server(
     nonce: Callable[[str], str], iterations: int = 4096, final: bytes = b"v=AAAA"
 ) -> Callable[[socket.socket], None]:
     """Return a broker with the given server nonce and final message."""
@@ -101,7 +101,7 @@ def _scram_server(
             return {"mechanisms": ["SCRAM-SHA-256"]}
         message = bytes(request.auth_bytes).decode()
         if message.startswith("n,,"):
-            return {"auth_bytes": _server_first(nonce(message.split("r=")[1]), iterations)}
+            return {"auth_bytes": server_first(nonce(message.split("r=")[1]), iterations)}
         return {"auth_bytes": final}
 
     return scripted_broker(respond)
@@ -110,12 +110,12 @@ def _scram_server(
 @pytest.mark.parametrize(
     ("server", "expected"),
     [
-        (_scram_server(lambda nonce: nonce + "x"), "signature is wrong"),
-        (_scram_server(lambda nonce: nonce + "x", final=b""), "SCRAM-SHA-256"),
-        (_scram_server(lambda nonce: nonce + "x", final=b"e=other-error"), "other-error"),
-        (_scram_server(lambda _: "another"), "nonce"),
-        (_scram_server(lambda nonce: nonce + "x", iterations=1), "iteration"),
-        (_scram_server(lambda nonce: nonce + "x", iterations=1 << 40), "iteration"),
+        (scram_server(lambda nonce: nonce + "x"), "signature is wrong"),
+        (scram_server(lambda nonce: nonce + "x", final=b""), "SCRAM-SHA-256"),
+        (scram_server(lambda nonce: nonce + "x", final=b"e=other-error"), "other-error"),
+        (scram_server(lambda _: "another"), "nonce"),
+        (scram_server(lambda nonce: nonce + "x", iterations=1), "iteration"),
+        (scram_server(lambda nonce: nonce + "x", iterations=1 << 40), "iteration"),
     ],
     ids=["bad proof", "no proof", "error", "other nonce", "few iterations", "many iterations"],
 )
@@ -123,7 +123,7 @@ def test_broker_without_the_password(
     server: Callable[[socket.socket], None], expected: str
 ) -> None:
     with listening(server) as address:
-        error = _error(address, SCRAM)
+        error = connection_error(address, SCRAM)
     assert isinstance(error, AuthenticationError)
     assert expected in str(error)
     assert f"broker={address}" in str(error)
@@ -139,11 +139,11 @@ def test_login_that_never_completes() -> None:
             return {"mechanisms": ["SCRAM-SHA-256"]}
         if not first:
             nonce = bytes(request.auth_bytes).decode().split("r=")[1]
-            first.append(_server_first(nonce + "x", 4096))
+            first.append(server_first(nonce + "x", 4096))
         return {"auth_bytes": first[0]}
 
     with listening(scripted_broker(respond)) as address:
-        assert isinstance(_error(address, SCRAM), AuthenticationError)
+        assert isinstance(connection_error(address, SCRAM), AuthenticationError)
 
 
 @pytest.mark.parametrize(
@@ -159,4 +159,4 @@ def test_login_that_never_completes() -> None:
 )
 def test_error_code_in_handshake(code: int) -> None:
     with listening(scripted_broker(lambda *_: code.to_bytes(2, "big", signed=True))) as address:
-        assert address in str(_error(address, PLAIN))
+        assert address in str(connection_error(address, PLAIN))

@@ -17,12 +17,12 @@ from tests.support.security.secured_old_kafka import LISTENERS, SecuredOldKafka
 from tests.support.security.users import User
 from tools.support.readers import numbers_in
 
-_NOT_CONFIGURED = ("OAUTHBEARER", "GSSAPI")
+NOT_CONFIGURED = ("OAUTHBEARER", "GSSAPI")
 """Mechanisms that are not configured on this broker."""
 SUPPORTED = [
     client
     for client in CLIENT_CONFIGS
-    if client.listener in LISTENERS and client.options.get("sasl.mechanism") not in _NOT_CONFIGURED
+    if client.listener in LISTENERS and client.options.get("sasl.mechanism") not in NOT_CONFIGURED
 ]
 
 
@@ -46,13 +46,13 @@ def test_producer_writes_with_each_mechanism(
     assert numbers_in(kafka.bootstrap_servers, topic) == list(range(300))
 
 
-def _client(user: User, secret: str | None = None) -> ClientConfig:
+def client_of(user: User, secret: str | None = None) -> ClientConfig:
     options = {**TRUST, **password_options("SCRAM-SHA-256", user, secret)}
     return ClientConfig(user, Listener.SASL_SSL, options)
 
 
 def test_wrong_password_fails_the_write(kafka: SecuredOldKafka, topic: str) -> None:
-    client = _client(User.ALICE, "not-the-password")
+    client = client_of(User.ALICE, "not-the-password")
     with pytest.raises(AuthenticationError):
         produce(
             kafka.servers(client.listener), numbered(topic, 0, 1, 1), **client.java_options(kafka)
@@ -60,7 +60,7 @@ def test_wrong_password_fails_the_write(kafka: SecuredOldKafka, topic: str) -> N
 
 
 def test_user_without_acls(kafka: SecuredOldKafka, topic: str) -> None:
-    client = _client(User.MALLORY)
+    client = client_of(User.MALLORY)
     with pytest.raises(AuthorizationError) as caught:
         produce(
             kafka.servers(client.listener), numbered(topic, 0, 1, 1), **client.java_options(kafka)

@@ -31,7 +31,7 @@ LOGINS_WITHOUT_ACKS = {
 }
 
 
-def _write_concurrently(
+def write_concurrently(
     kafka: SecuredKafka, prefix: str, logins: Mapping[str, Mapping[str, str]]
 ) -> dict[str, DeliveryReport]:
     """Write with all logins at the same time, each to its own topic; return reports by topic."""
@@ -48,13 +48,13 @@ def _write_concurrently(
 
 
 def test_reauthentication_under_load(kafka: SecuredKafka, unique_topic: str) -> None:
-    for topic, report in _write_concurrently(kafka, unique_topic, ALICE_LOGINS).items():
+    for topic, report in write_concurrently(kafka, unique_topic, ALICE_LOGINS).items():
         assert numbers_in(kafka.bootstrap_servers, topic) == list(range(report.records)), topic
 
 
 def test_reauthentication_with_acks_0(kafka: SecuredKafka, unique_topic: str) -> None:
     """All records reported as sent are in the topic, as the broker has no failures."""
-    for topic, report in _write_concurrently(kafka, unique_topic, LOGINS_WITHOUT_ACKS).items():
+    for topic, report in write_concurrently(kafka, unique_topic, LOGINS_WITHOUT_ACKS).items():
         sent = sum(part.sent for part in report.partitions)
         assert (sent, report.persisted, report.errors) == (report.records, 0, ()), topic
         await_count(kafka.bootstrap_servers, topic, sent)

@@ -32,7 +32,7 @@ from tests.support.security.users import User, password, set_scram_password
 from tests.support.waiting import wait_until
 from tools.support.readers import numbers_in
 
-_WAIT_S = 60
+WAIT_S = 60
 FAILURE_LIMIT_S = 30
 RENEWING = ClientConfig("renewing", Listener.RENEWING, TRUST)
 
@@ -47,10 +47,10 @@ def install(kafka: SecuredKafka, name: str) -> None:
     ]
     broker = ConfigResource(ResourceType.BROKER, "1", incremental_configs=entries)
     client = kafka.admin.client()
-    client.incremental_alter_configs([broker])[broker].result(_WAIT_S)
-    expected = _fingerprint(kafka.stores.path(f"{name}.pem").read_text())
+    client.incremental_alter_configs([broker])[broker].result(WAIT_S)
+    expected = fingerprint(kafka.stores.path(f"{name}.pem").read_text())
     host, port = kafka.servers(Listener.RENEWING).split(":")
-    wait_until(lambda: _fingerprint(ssl.get_server_certificate((host, int(port)))) == expected)
+    wait_until(lambda: fingerprint(ssl.get_server_certificate((host, int(port)))) == expected)
 
 
 def await_closed(kafka: SecuredKafka) -> None:
@@ -65,7 +65,7 @@ def await_closed(kafka: SecuredKafka) -> None:
     wait_until(lambda: not is_open())
 
 
-def _fingerprint(pem: str) -> str:
+def fingerprint(pem: str) -> str:
     """Return the fingerprint of the first certificate in a PEM text."""
     certificate = x509.load_pem_x509_certificates(pem.encode())[0]
     return hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
@@ -100,17 +100,17 @@ def test_untrusted_server_certificate_fails_the_write(renewing: SecuredKafka, to
         await_closed(renewing)
         started = time.monotonic()
         with pytest.raises(TlsError):
-            _append_and_flush(producer, topic)
+            append_and_flush(producer, topic)
         assert time.monotonic() - started < FAILURE_LIMIT_S
     assert numbers_in(renewing.bootstrap_servers, topic) == list(range(300))
 
 
-def _append_and_flush(producer: ProducerSession, topic: str) -> None:
+def append_and_flush(producer: ProducerSession, topic: str) -> None:
     producer.append(numbered(topic, 300, 300, 3))
     producer.flush()
 
 
-def _client(secret: str) -> ClientConfig:
+def client_of(secret: str) -> ClientConfig:
     """Return a configuration for the listener with reauthentication every three seconds."""
     login = {
         "sasl.mechanism": "SCRAM-SHA-512",
@@ -145,18 +145,18 @@ def test_changed_password_is_read_from_file(dave: SecuredKafka, topic: str, tmp_
     secret.write_text(password(User.DAVE))
     with ThreadPoolExecutor(1) as pool:
         over = for_seconds(2.5 * REAUTH_MS / 1000)
-        writing = pool.submit(write_until, dave, _client(f"file:{secret}"), topic, over)
+        writing = pool.submit(write_until, dave, client_of(f"file:{secret}"), topic, over)
         await_count(dave.bootstrap_servers, topic, 1)
         secret.write_text("another-secret")
         change_password(dave, "another-secret")
-        written = writing.result(_WAIT_S)
+        written = writing.result(WAIT_S)
     assert numbers_in(dave.bootstrap_servers, topic) == list(range(written))
 
 
 def test_outdated_password_fails_reauthentication(dave: SecuredKafka, topic: str) -> None:
     with ThreadPoolExecutor(1) as pool:
-        over = for_seconds(_WAIT_S)
-        writing = pool.submit(write_until, dave, _client(password(User.DAVE)), topic, over)
+        over = for_seconds(WAIT_S)
+        writing = pool.submit(write_until, dave, client_of(password(User.DAVE)), topic, over)
         await_count(dave.bootstrap_servers, topic, 1)
         change_password(dave, "another-secret")
         with pytest.raises(AuthenticationError):
@@ -176,4 +176,4 @@ def test_old_password_is_rejected(dave: SecuredKafka, topic: str) -> None:
     written = write_until(dave, client, topic, for_seconds(0.1))
     assert numbers_in(dave.bootstrap_servers, topic) == list(range(written))
     with pytest.raises(AuthenticationError):
-        write_until(dave, _client(password(User.DAVE)), topic, for_seconds(_WAIT_S))
+        write_until(dave, client_of(password(User.DAVE)), topic, for_seconds(WAIT_S))

@@ -100,7 +100,7 @@ def test_rejected_batches_in_flight(kafka: AnyKafka, unique_topic: str, refusal:
     """Some of five batches in flight are rejected; their records become dead letters."""
     dead = f"{unique_topic}-dead"
     bad = {7, 8, 31, 52, 59}
-    settings = CONFIG if refusal == "too large" else _oldest_allowed(kafka)
+    settings = CONFIG if refusal == "too large" else oldest_allowed(kafka)
     Admin(kafka.bootstrap_servers).create_topic(unique_topic, 1, 1, settings)
     Admin(kafka.bootstrap_servers).create_topic(dead, 1, 1)
     tolerant = SessionSettings(
@@ -125,7 +125,7 @@ def test_rejected_batches_in_flight(kafka: AnyKafka, unique_topic: str, refusal:
     check_committed(kafka, dead, kept)
 
 
-def _oldest_allowed(kafka: AnyKafka) -> dict[str, str]:
+def oldest_allowed(kafka: AnyKafka) -> dict[str, str]:
     """Return topic settings that reject old timestamps."""
     day = str(24 * 3600 * 1000)
     if isinstance(kafka, ZooKeeperCluster):

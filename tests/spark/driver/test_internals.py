@@ -10,7 +10,7 @@ from spark_kafka_sink.spark.runtime.internals import PROBES
 from tests.spark.support.probes_child import ROWS, SITE, WRITES
 from tests.support.python import run_python
 
-_FAILS = {("local_property", "exactly-once-stream"): "TransactionError"}
+FAILS = {("local_property", "exactly-once-stream"): "TransactionError"}
 """Without its query and its number, a micro-batch could not be recognized after a restart."""
 
 
@@ -27,5 +27,5 @@ def test_write_without_each_probe(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     outcomes = dict(map(json.loads, done.stdout.splitlines()))
     assert outcomes == {
-        name: {kind: _FAILS.get((name, kind), ROWS) for kind in WRITES} for name in ["", *PROBES]
+        name: {kind: FAILS.get((name, kind), ROWS) for kind in WRITES} for name in ["", *PROBES]
     }

@@ -15,7 +15,7 @@ from spark_kafka_sink import (
     micro_batch_writer,
 )
 
-_WAIT_S = 120
+WAIT_S = 120
 
 
 def test_update_mode_writes_each_change(
@@ -39,7 +39,7 @@ def test_update_mode_writes_each_change(
     stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = stream.trigger(availableNow=True).start()
     try:
-        assert query.awaitTermination(_WAIT_S), "the query did not end"
+        assert query.awaitTermination(WAIT_S), "the query did not end"
     finally:
         query.stop()
     assert embedded_broker.end_offsets("update-mode") == [2]
@@ -68,7 +68,7 @@ def test_queries_with_the_same_report_path(
         stream = lines.writeStream.foreachBatch(micro_batch_writer(options))
         stream = stream.option("checkpointLocation", str(tmp_path / name))
         query = stream.trigger(availableNow=True).start()
-        assert query.awaitTermination(_WAIT_S), "the query did not end"
+        assert query.awaitTermination(WAIT_S), "the query did not end"
         (tmp_path / "input" / f"{name}.txt").write_text("z\n")
     own = next(path for path in reports.iterdir() if path.is_dir())
     assert [path.name for path in reports.iterdir() if path.is_file()] == ["batch-0.json"]
@@ -89,6 +89,6 @@ def test_failed_micro_batch_is_identified_without_a_finished_task(
     stream = lines.writeStream.foreachBatch(writer)
     query = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     with pytest.raises(StreamingQueryException, match="specifies a partition"):
-        query.awaitTermination(_WAIT_S)
+        query.awaitTermination(WAIT_S)
     report = last_report(query)
     assert (report.status, report.query_id, report.batch_id) == (WriteStatus.FAILED, query.id, 0)

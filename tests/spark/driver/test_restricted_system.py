@@ -8,12 +8,12 @@ import pytest
 from tests.support.python import run_python
 from tools.support.spark_session import KRB5_CONFIG
 
-_WAIT_S = 300
-_HASHES = {
+WAIT_S = 300
+HASHES = {
     "removed": "del vars(hashlib)[name]",
     "restricted": "setattr(hashlib, name, refuse)",
 }
-_RESTRICTIONS = """
+RESTRICTIONS = """
 import hashlib, os
 
 def refuse(*_args, **_options):
@@ -28,7 +28,7 @@ def memfd_create(*_args):
 hashlib.new, os.memfd_create = new, memfd_create
 for name in ("md5", "blake2b", "blake2s"):
     """
-_JOB = """
+JOB = """
 import locale, sys
 from pyspark.sql import SparkSession
 from spark_kafka_sink import EmbeddedBroker, error_of, register
@@ -60,8 +60,8 @@ spark.stop()
 @pytest.mark.parametrize("hashes", ["removed", pytest.param("restricted", marks=pytest.mark.deep)])
 def test_write(tmp_path: Path, hashes: str) -> None:
     job, site = tmp_path / "job.py", tmp_path / "sitecustomize.py"
-    job.write_text(_JOB)
-    site.write_text(_RESTRICTIONS + _HASHES[hashes])
+    job.write_text(JOB)
+    site.write_text(RESTRICTIONS + HASHES[hashes])
     variables = {name: text for name, text in os.environ.items() if not name.startswith("PYSPARK_")}
     variables.pop(KRB5_CONFIG, None)
     variables |= {
@@ -73,7 +73,7 @@ def test_write(tmp_path: Path, hashes: str) -> None:
     variables["PYTHONPATH"] = str(tmp_path)
     # Spark 4.0 would find the package in this folder with a Python of the PATH.
     ended = run_python(
-        job, tmp_path / "reports", env=variables, cwd=tmp_path, timeout_s=_WAIT_S, encoding="utf-8"
+        job, tmp_path / "reports", env=variables, cwd=tmp_path, timeout_s=WAIT_S, encoding="utf-8"
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert ended.stdout.count("written 3") == 2

@@ -12,31 +12,31 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, error_of, last_report
 
-_WAIT_S = 120
-_REAL_TIME: dict[str, Any] = {"realTime": "5 minutes"}
-_COLUMNS = ("'k' AS key", "'v' AS value", "7 AS partition")
+WAIT_S = 120
+REAL_TIME: dict[str, Any] = {"realTime": "5 minutes"}
+COLUMNS = ("'k' AS key", "'v' AS value", "7 AS partition")
 
 
-def _batch(spark: SparkSession, folder: Path, options: dict[str, str]) -> None:
+def batch(spark: SparkSession, folder: Path, options: dict[str, str]) -> None:
     del folder
-    frame: DataFrame = spark.range(0, 1, 1, 1).selectExpr(*_COLUMNS)
+    frame: DataFrame = spark.range(0, 1, 1, 1).selectExpr(*COLUMNS)
     frame.write.format("kafkaprod").options(**options).mode("append").save()
 
 
-def _stream(spark: SparkSession, folder: Path, options: dict[str, str]) -> None:
+def run_stream(spark: SparkSession, folder: Path, options: dict[str, str]) -> None:
     (folder / "input").mkdir()
     (folder / "input" / "a.txt").write_text("x\n")
-    frame = spark.readStream.text(str(folder / "input")).selectExpr(*_COLUMNS)
+    frame = spark.readStream.text(str(folder / "input")).selectExpr(*COLUMNS)
     stream = frame.writeStream.format("kafkaprod").options(**options)
     stream = stream.option("checkpointLocation", str(folder / "checkpoint"))
     query = stream.trigger(availableNow=True).start()
     try:
-        query.awaitTermination(_WAIT_S)
+        query.awaitTermination(WAIT_S)
     finally:
         query.stop()
 
 
-@pytest.mark.parametrize("write", [_batch, _stream])
+@pytest.mark.parametrize("write", [batch, run_stream])
 def test_error_of_a_task(
     write: Callable[[SparkSession, Path, dict[str, str]], None],
     spark: SparkSession,
@@ -74,7 +74,7 @@ if "realTime" in signature(DataStreamWriter.trigger).parameters:  # PySpark 4.2 
         servers = {"kafka.bootstrap.servers": embedded_broker.bootstrap_servers, "topic": "t"}
         writer = writer.options(**servers, checkpointLocation=str(tmp_path))
         with pytest.raises(PySparkException) as caught:
-            writer.trigger(**_REAL_TIME).start()
+            writer.trigger(**REAL_TIME).start()
         error = error_of(caught.value)
         assert isinstance(error, ConfigError)
         assert "processingTime='0 seconds'" in (error.hint or "")

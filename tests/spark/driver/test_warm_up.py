@@ -13,12 +13,12 @@ from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from tests.spark.support.append import append
 from tests.spark.support.python_workers import daemons
 
-_FORMAT_KINDS = {
+FORMAT_KINDS = {
     "pyspark.sql.worker.lookup_data_sources",
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.commit_data_source_write",
 }
-KINDS = {"pyspark.worker"} | (_FORMAT_KINDS if HAS_DATA_SOURCES else set())
+KINDS = {"pyspark.worker"} | (FORMAT_KINDS if HAS_DATA_SOURCES else set())
 STOPPED_SESSION = """
 import sys, time
 from pyspark.sql import SparkSession

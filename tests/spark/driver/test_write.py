@@ -22,9 +22,9 @@ from tools.support.readers import by_confluent
 
 MAX_REQUESTS = 70
 """Requests to the JVM of one write in a session that has written before, most of them PySpark's."""
-_FORGET_OBJECT = "m\n"
+FORGET_OBJECT = "m\n"
 """Start of a request that Python's garbage collection sends."""
-_SLEEP = "substring(java_method('java.lang.Thread', 'sleep', 100L), 1, 0)"
+SLEEP = "substring(java_method('java.lang.Thread', 'sleep', 100L), 1, 0)"
 
 
 @pytest.fixture(params=["at-least-once", "exactly-once"])
@@ -36,11 +36,11 @@ def options(request: pytest.FixtureRequest, sink: Sink, topic: str) -> dict[str,
     return {"kafka.bootstrap.servers": sink.bootstrap_servers, "topic": topic, **guarantee}
 
 
-def _rows(spark: SparkSession, value: str, rows: int = 20) -> DataFrame:
+def rows_of(spark: SparkSession, value: str, rows: int = 20) -> DataFrame:
     return spark.range(0, rows, 1, 2).selectExpr(f"{value} AS value")
 
 
-def _check_failure(options: dict[str, str], persisted: int) -> DeliveryReport:
+def check_failure(options: dict[str, str], persisted: int) -> DeliveryReport:
     """Check the report, and that the failed write leaves neither rows nor open transactions."""
     report = last_report()
     assert (report.status, report.persisted) == (WriteStatus.FAILED, persisted)
@@ -64,11 +64,11 @@ def test_ctrl_c_cancels_the_job_and_aborts(spark: SparkSession, options: dict[st
     timer = Timer(0, interrupt)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        write(_rows(spark, f"concat(id, {_SLEEP})", 2_000), options)
+        write(rows_of(spark, f"concat(id, {SLEEP})", 2_000), options)
     timer.join()
-    _check_failure(options, persisted=0)
+    check_failure(options, persisted=0)
     assert not tracker.getActiveStageIds()
-    assert write(_rows(spark, "string(id)"), options).persisted == 20
+    assert write(rows_of(spark, "string(id)"), options).persisted == 20
     assert spark.range(7).count() == 7  # the connection to the JVM is in order
 
 
@@ -92,20 +92,20 @@ def test_failed_job_reports_its_finished_tasks(
                 wait_until(finished.exists)
             yield batch
 
-    rows = _rows(spark, "string(id)").mapInArrow(wait_in_second_task, "value string")
+    rows = rows_of(spark, "string(id)").mapInArrow(wait_in_second_task, "value string")
     watcher = Timer(0, signal_finished_task)
     watcher.start()
     with pytest.raises(KafkaProdError, match="partition that does not exist"):
         write(rows.selectExpr("value", "IF(value = '15', 99, 0) AS partition"), options)
     watcher.join()
-    assert "99" in _check_failure(options, persisted=10).error
+    assert "99" in check_failure(options, persisted=10).error
 
 
 def test_error_of_another_function_is_raised_unchanged(
     spark: SparkSession, options: dict[str, str]
 ) -> None:
     with pytest.raises(Exception, match="not from Kafka") as caught:
-        write(_rows(spark, "IF(id = 15, raise_error('not from Kafka'), string(id))"), options)
+        write(rows_of(spark, "IF(id = 15, raise_error('not from Kafka'), string(id))"), options)
     assert not isinstance(caught.value, KafkaProdError)
     assert last_report().status is WriteStatus.FAILED
 
@@ -120,8 +120,8 @@ def test_few_requests_to_the_jvm(
         requests.append(command)
         return send(client, command, *args, **kwargs)
 
-    rows = _rows(spark, "string(id)")
+    rows = rows_of(spark, "string(id)")
     write(rows, options)
     monkeypatch.setattr(JavaClient, "send_command", count)
     write(rows, options)
-    assert 0 < sum(not text.startswith(_FORGET_OBJECT) for text in requests) < MAX_REQUESTS
+    assert 0 < sum(not text.startswith(FORGET_OBJECT) for text in requests) < MAX_REQUESTS

@@ -13,7 +13,7 @@ from tools.support.readers import by_confluent, numbers_in
 ATOMIC = {"atomicBatch": "true"}
 
 
-def _partitions_by_key(servers: str, topic: str) -> dict[bytes | None, int]:
+def partitions_by_key(servers: str, topic: str) -> dict[bytes | None, int]:
     """Return the partition of each key."""
     records = by_confluent(servers, topic)
     locations = {record.key: record.partition for record in records}
@@ -40,7 +40,7 @@ def test_batch_in_one_transaction(once: ExactlyOnce, real_kafka: KafkaCluster) -
     once.sink.write(keyed, topic=plain)
     servers = once.sink.bootstrap_servers
     partitions = {record.key: record.partition for record in by_confluent(servers, once.topic)}
-    assert {key: partitions[key] for key in partitions if key} == _partitions_by_key(servers, plain)
+    assert {key: partitions[key] for key in partitions if key} == partitions_by_key(servers, plain)
     keyless = {
         record.partition for record in by_confluent(servers, once.topic) if record.key is None
     }

@@ -17,25 +17,25 @@ from tests.support.waiting import wait_until, wait_until_equal
 from tools.support.readers import numbers_in
 
 
-def _put_files(stream: Stream, first: int, last: int) -> None:
+def put_files(stream: Stream, first: int, last: int) -> None:
     """Write files with ten numbers each."""
     for number in range(first, last):
         stream.put(f"{number}.txt", [str(10 * number + line) for line in range(10)])
 
 
-def _run(stream: Stream, **more: str) -> None:
+def run(stream: Stream, **more: str) -> None:
     stream.run(stream.files(), **options(stream.topic), **more)
 
 
-def _read(stream: Stream) -> list[int]:
+def read(stream: Stream) -> list[int]:
     return numbers_in(stream.sink.bootstrap_servers, stream.topic)
 
 
-def _outcomes(stream: Stream) -> list[str]:
+def outcomes(stream: Stream) -> list[str]:
     return [report.transaction_outcome for report in stream.reports()]
 
 
-def _remove_commit(stream: Stream, batch: int) -> None:
+def remove_commit(stream: Stream, batch: int) -> None:
     """Simulate a driver crash before Spark's commit log contains the batch."""
     commits = stream.folder / "checkpoint" / "commits"
     for path in (commits / str(batch), commits / f".{batch}.crc"):
@@ -43,18 +43,18 @@ def _remove_commit(stream: Stream, batch: int) -> None:
 
 
 def test_batch_without_spark_commit_is_not_written_again(stream: Stream) -> None:
-    _put_files(stream, 0, 2)
-    _run(stream)
+    put_files(stream, 0, 2)
+    run(stream)
     for _ in range(2):
-        _remove_commit(stream, 1)
-        _run(stream)
+        remove_commit(stream, 1)
+        run(stream)
         report = last_report()
         assert (report.transaction_outcome, report.rows) == ("already written", 0)
         assert [(report.transaction_outcome, report.rows) for report in stream.reports()] == [
             ("committed", 10),
             ("committed", 10),
         ]
-    _remove_commit(stream, 1)
+    remove_commit(stream, 1)
     failing = stream.files().selectExpr(
         "IF(value LIKE '%5', raise_error('broken'), value) AS value"
     )
@@ -63,77 +63,77 @@ def test_batch_without_spark_commit_is_not_written_again(stream: Stream) -> None
     report = stream.reports()[1]
     assert (report.status, report.transaction_outcome, report.rows) == ("failed", "committed", 10)
     assert report.error.startswith("a task failed")
-    _put_files(stream, 2, 3)
-    _run(stream)
-    assert _outcomes(stream) == ["committed"] * 3
+    put_files(stream, 2, 3)
+    run(stream)
+    assert outcomes(stream) == ["committed"] * 3
     assert {report.status for report in stream.reports()} == {WriteStatus.SUCCEEDED}
-    assert _read(stream) == list(range(30))
+    assert read(stream) == list(range(30))
 
 
 def test_checkpoint_reset_by_one_batch(stream: Stream) -> None:
     """Spark plans the batch again with new rows; an operator allows the query to continue."""
     checkpoint, backup = stream.folder / "checkpoint", stream.folder / "backup"
-    _put_files(stream, 0, 1)
+    put_files(stream, 0, 1)
     many = stream.sink.spark.readStream.text(str(stream.folder / "input"))
     stream.run(many, **options(stream.topic))
     shutil.copytree(checkpoint, backup)
-    _put_files(stream, 1, 2)
+    put_files(stream, 1, 2)
     stream.run(many, **options(stream.topic))
     shutil.rmtree(checkpoint)
     shutil.copytree(backup, checkpoint)
-    _put_files(stream, 2, 3)
+    put_files(stream, 2, 3)
     for _ in range(2):
         with pytest.raises(StreamingQueryException, match="10 rows"):
             stream.run(many, **options(stream.topic))
-    assert _outcomes(stream) == ["committed", "committed"]
+    assert outcomes(stream) == ["committed", "committed"]
     assert [(report.status, report.rows) for report in stream.reports()] == [
         ("succeeded", 10),
         ("failed", 10),
     ]
-    assert _read(stream) == list(range(20))
+    assert read(stream) == list(range(20))
     config = SinkConfig.parse(
         {"kafka.bootstrap.servers": stream.sink.bootstrap_servers, **options(stream.topic)}
     )
     TransactionOperator(config).accept_loss(f"{stream.topic}/stream")
     stream.run(many, **options(stream.topic))
-    _put_files(stream, 3, 4)
+    put_files(stream, 3, 4)
     stream.run(many, **options(stream.topic))
-    assert _read(stream) == [*range(20), *range(30, 40)]
+    assert read(stream) == [*range(20), *range(30, 40)]
 
 
 def test_new_checkpoint_with_used_prefix_requires_reset(stream: Stream) -> None:
-    _put_files(stream, 0, 1)
-    _run(stream)
+    put_files(stream, 0, 1)
+    run(stream)
     shutil.rmtree(stream.folder / "checkpoint")
     with pytest.raises(StreamingQueryException, match="resetTransactionalState"):
-        _run(stream)
-    assert _read(stream) == list(range(10))
+        run(stream)
+    assert read(stream) == list(range(10))
     # With the reset, the new query writes all rows again.
-    _run(stream, resetTransactionalState="true")
-    _put_files(stream, 1, 2)
-    _run(stream, resetTransactionalState="true")
-    assert _read(stream) == sorted([*range(10), *range(20)])
+    run(stream, resetTransactionalState="true")
+    put_files(stream, 1, 2)
+    run(stream, resetTransactionalState="true")
+    assert read(stream) == sorted([*range(10), *range(20)])
 
 
 def test_second_query_with_the_same_prefix_is_rejected(stream: Stream) -> None:
-    _put_files(stream, 0, 1)
-    _run(stream)
+    put_files(stream, 0, 1)
+    run(stream)
     other = replace(stream, folder=stream.folder / "other")
     other.folder.mkdir()
-    _put_files(other, 5, 6)
+    put_files(other, 5, 6)
     with pytest.raises(StreamingQueryException, match="transactionalIdPrefix"):
         other.run(other.files(), **options(stream.topic))
-    _put_files(stream, 1, 2)
-    _run(stream)
-    assert _read(stream) == list(range(20))
+    put_files(stream, 1, 2)
+    run(stream)
+    assert read(stream) == list(range(20))
 
 
 def test_one_of_two_running_queries_with_the_same_prefix_fails(stream: Stream) -> None:
     """Either query can fail."""
     other = replace(stream, folder=stream.folder / "other")
     other.folder.mkdir()
-    _put_files(stream, 0, 1)
-    _put_files(other, 5, 6)
+    put_files(stream, 0, 1)
+    put_files(other, 5, 6)
     live: dict[str, Any] = {
         "trigger": {"processingTime": "0 seconds"},
         **options(stream.topic),
@@ -143,21 +143,21 @@ def test_one_of_two_running_queries_with_the_same_prefix_fails(stream: Stream) -
         5: other.start(other.files(), **live),
     }
     try:
-        wait_until(lambda: any(map(_has_failed, queries.values())))
-        stopped = [prefix for prefix in queries if _has_failed(queries[prefix])]
+        wait_until(lambda: any(map(has_failed, queries.values())))
+        stopped = [prefix for prefix in queries if has_failed(queries[prefix])]
         assert len(stopped) == 1
         assert "transactionalIdPrefix" in str(queries.pop(stopped[0]).exception())
         ((first, winner),) = queries.items()
-        _put_files(other if first else stream, first + 1, first + 3)
+        put_files(other if first else stream, first + 1, first + 3)
         winner.processAllAvailable()
         assert winner.isActive
     finally:
         for query in queries.values():
             query.stop()
-    assert _read(stream) == list(range(10 * first, 10 * first + 30))
+    assert read(stream) == list(range(10 * first, 10 * first + 30))
 
 
-def _has_failed(query: StreamingQuery) -> bool:
+def has_failed(query: StreamingQuery) -> bool:
     try:
         return bool(query.awaitTermination(1))
     except StreamingQueryException:
@@ -176,12 +176,12 @@ def test_failed_batch_is_retried_without_duplicates(stream: Stream) -> None:
     failing = frame.selectExpr("value", "IF(value = '2', 99, 0) AS partition")
     with pytest.raises(StreamingQueryException, match="specifies a partition"):
         stream.run(failing, **options(stream.topic))
-    assert _read(stream) == []
-    assert _outcomes(stream) == ["aborted"]
+    assert read(stream) == []
+    assert outcomes(stream) == ["aborted"]
     mended = frame.selectExpr("value", "IF(value = '2', 1, 0) AS partition")
     stream.run(mended, **options(stream.topic))
-    assert _read(stream) == [1, 2]
-    assert _outcomes(stream) == ["committed"]
+    assert read(stream) == [1, 2]
+    assert outcomes(stream) == ["committed"]
 
 
 @pytest.mark.parametrize("atomic", ["false", "true"])
@@ -221,21 +221,21 @@ def test_stopped_query_leaves_no_open_transaction(stream: Stream, atomic: str) -
         conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     # The coordinator writes the markers after its response to EndTxn.
     wait_until_equal(lambda: operator.overview().transactions, ())
-    assert _outcomes(stream) == ["aborted"]
+    assert outcomes(stream) == ["aborted"]
 
 
 def test_batch_id_is_only_for_batches(stream: Stream) -> None:
-    _put_files(stream, 0, 1)
+    put_files(stream, 0, 1)
     with pytest.raises(Exception, match="batchId"):
-        _run(stream, batchId="1")
+        run(stream, batchId="1")
 
 
 def test_async_progress_tracking_is_rejected(stream: Stream) -> None:
-    _put_files(stream, 0, 1)
+    put_files(stream, 0, 1)
     more = {"asyncProgressTrackingEnabled": "true", "trigger": {"processingTime": "0 seconds"}}
     with pytest.raises(Exception, match=r"async progress|asyncProgress"):
         stream.run(stream.files(), **options(stream.topic), **more)
-    assert _read(stream) == []
+    assert read(stream) == []
 
 
 def test_failed_commit_after_the_decision_is_rolled_forward(
@@ -245,18 +245,18 @@ def test_failed_commit_after_the_decision_is_rolled_forward(
     embedded_broker.create_topic(unique_topic, 2)
     sink = replace(stream.sink, bootstrap_servers=embedded_broker.bootstrap_servers)
     stream = replace(stream, sink=sink, topic=unique_topic)
-    _put_files(stream, 0, 1)
-    _run(stream)
-    _put_files(stream, 1, 2)
+    put_files(stream, 0, 1)
+    run(stream)
+    put_files(stream, 1, 2)
     # The first EndTxn is that of the preflight check, the second that of the decision.
     embedded_broker.faults.add("end_txn:after=2:next=1:error=TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
     with pytest.raises(StreamingQueryException, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
-        _run(stream)
-    assert _outcomes(stream) == ["committed", "rolled forward"]
-    assert _read(stream) == list(range(20))
+        run(stream)
+    assert outcomes(stream) == ["committed", "rolled forward"]
+    assert read(stream) == list(range(20))
     assert [report.status for report in stream.reports()] == ["succeeded", "failed"]
-    _run(stream)
-    assert _outcomes(stream) == ["committed", "rolled forward"]
+    run(stream)
+    assert outcomes(stream) == ["committed", "rolled forward"]
     whole = sum(stream.reports(), DeliveryReport())
     assert (whole.status, whole.error, whole.persisted) == ("succeeded", "", 20)
-    assert _read(stream) == list(range(20))
+    assert read(stream) == list(range(20))

@@ -24,7 +24,7 @@ CLIENT = ClientConfig(
 DESCRIBE, READ, WRITE = AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE
 
 
-def _allow(kafka: SecuredKafka, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+def allow(kafka: SecuredKafka, kind: ResourceType, name: str, *operations: AclOperation) -> None:
     pattern = ResourcePatternType.LITERAL
     if kind is ResourceType.TRANSACTIONAL_ID:
         pattern = ResourcePatternType.PREFIXED
@@ -47,10 +47,10 @@ def test_acls_of_exactly_once_writes(spark: SparkSession, kafka: SecuredKafka, t
         "topic": topic,
     }
     settings["kafka.max.block.ms"] = "10000"
-    _allow(kafka, ResourceType.TOPIC, topic, WRITE, DESCRIBE)
-    _allow(kafka, ResourceType.TOPIC, log, READ, WRITE, DESCRIBE, AclOperation.CREATE)
+    allow(kafka, ResourceType.TOPIC, topic, WRITE, DESCRIBE)
+    allow(kafka, ResourceType.TOPIC, log, READ, WRITE, DESCRIBE, AclOperation.CREATE)
     with pytest.raises(Exception, match="TRANSACTIONAL_ID_AUTHORIZATION_FAILED"):
         sink.write(rows, **settings)
-    _allow(kafka, ResourceType.TRANSACTIONAL_ID, f"{topic}/", WRITE, DESCRIBE)
+    allow(kafka, ResourceType.TRANSACTIONAL_ID, f"{topic}/", WRITE, DESCRIBE)
     sink.write(rows, **settings)
     assert numbers_in(kafka.bootstrap_servers, topic) == list(range(30))

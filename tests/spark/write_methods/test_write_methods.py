@@ -31,10 +31,10 @@ KINDS = (
     *("save-a-bad-row", "stream-reported", "stream-a-bad-row", "progress", "pipeline"),
 )
 """Names of methods of each kind, which `make test` runs."""
-_CONNECT_S = 900
+CONNECT_S = 900
 
 
-def _quick(methods: Iterable[WriteMethod]) -> list[ParameterSet]:
+def quick(methods: Iterable[WriteMethod]) -> list[ParameterSet]:
     """Return parameters of which `make test` runs those in `KINDS`."""
     return [
         pytest.param(method, id=method.name, marks=[pytest.mark.quick] * (method.name in KINDS))
@@ -42,7 +42,7 @@ def _quick(methods: Iterable[WriteMethod]) -> list[ParameterSet]:
     ]
 
 
-def _named(methods: Iterable[WriteMethod]) -> list[ParameterSet]:
+def named(methods: Iterable[WriteMethod]) -> list[ParameterSet]:
     return [pytest.param(method, id=method.name) for method in methods]
 
 
@@ -61,7 +61,7 @@ def check_result(
         assert sum(broker.end_offsets(topic)) == expected
 
 
-@pytest.mark.parametrize("method", _quick(METHODS))
+@pytest.mark.parametrize("method", quick(METHODS))
 def test_writes_all_rows_or_fails(
     method: WriteMethod, spark: SparkSession, embedded_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -79,7 +79,7 @@ def secured() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.mark.parametrize("method", _quick(SECURED))
+@pytest.mark.parametrize("method", quick(SECURED))
 def test_secured_broker(
     method: WriteMethod, spark: SparkSession, secured: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -90,7 +90,7 @@ def test_secured_broker(
     check_result(method, run_method(method, write), secured, topic)
 
 
-def _selected_names(request: pytest.FixtureRequest) -> set[str]:
+def selected_names(request: pytest.FixtureRequest) -> set[str]:
     """Return the names of the methods that selected tests use with Spark Connect."""
     items = (item for item in request.session.items if isinstance(item, pytest.Function))
     methods = (
@@ -107,7 +107,7 @@ def connect_errors(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, str | None]:
     """Return the error of each method with Spark Connect, which requires a subprocess."""
-    names = sorted(_selected_names(request))
+    names = sorted(selected_names(request))
     for method in (*METHODS, *CONNECT):
         embedded_broker.create_topic(f"connect-{method.name}", 2)
     folder, folder_for_files = (
@@ -122,14 +122,14 @@ def connect_errors(
     }
     servers, arguments = embedded_broker.bootstrap_servers, json.dumps(secured_arguments)
     command = ("-m", "tests.spark.write_methods.connect_child", folder, servers, arguments, *names)
-    done = run_python(*command, timeout_s=_CONNECT_S)
+    done = run_python(*command, timeout_s=CONNECT_S)
     assert done.returncode == 0, done.stderr[-3000:]
     errors: dict[str, str | None] = json.loads((folder / "errors.json").read_text())
     return errors
 
 
-@pytest.mark.timeout(_CONNECT_S)
-@pytest.mark.parametrize("method", _named((*METHODS, *CONNECT)))
+@pytest.mark.timeout(CONNECT_S)
+@pytest.mark.parametrize("method", named((*METHODS, *CONNECT)))
 def test_writes_all_rows_or_fails_with_spark_connect(
     method: WriteMethod, connect_errors: dict[str, str | None], embedded_broker: EmbeddedBroker
 ) -> None:
@@ -138,8 +138,8 @@ def test_writes_all_rows_or_fails_with_spark_connect(
     check_result(method, connect_errors[method.name], embedded_broker, f"connect-{method.name}")
 
 
-@pytest.mark.timeout(_CONNECT_S)
-@pytest.mark.parametrize("method", _named(SECURED))
+@pytest.mark.timeout(CONNECT_S)
+@pytest.mark.parametrize("method", named(SECURED))
 def test_secured_broker_with_spark_connect(
     method: WriteMethod, connect_errors: dict[str, str | None], secured: EmbeddedBroker
 ) -> None:

@@ -25,14 +25,14 @@ from tools.torture.streams.injection.hooks import (
 )
 from tools.torture.streams.scenarios import Step, Stop
 
-_PATCHES = [patch for patches in PATCHES.values() for patch in patches]
-_NAMED = sorted(
+ALL_PATCHES = [patch for patches in PATCHES.values() for patch in patches]
+NAMED = sorted(
     {(point.module, point.function) for point in POINTS}
-    | {(patch.module, patch.function) for patch in _PATCHES}
+    | {(patch.module, patch.function) for patch in ALL_PATCHES}
 )
 
 
-@pytest.mark.parametrize(("module", "function"), _NAMED)
+@pytest.mark.parametrize(("module", "function"), NAMED)
 def test_wrapped_function_exists(module: str, function: str) -> None:
     assert callable(attrgetter(function)(import_module(module)))
 
@@ -41,7 +41,7 @@ def test_every_bug_has_a_patch() -> None:
     assert set(PATCHES) == set(Bug)
 
 
-@pytest.mark.parametrize("patch", _PATCHES, ids=lambda patch: patch.make.__name__)
+@pytest.mark.parametrize("patch", ALL_PATCHES, ids=lambda patch: patch.make.__name__)
 def test_patch_has_the_signature_of_the_original(patch: Patch) -> None:
     right = attrgetter(patch.function)(import_module(patch.module))
     parameters = signature(right).parameters.values()

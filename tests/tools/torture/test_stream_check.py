@@ -20,19 +20,19 @@ DEAD = [Found(0, 0, 4)]
 CORRECT = (0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11)
 
 
-def _topic(*numbers: int) -> list[Found]:
+def topic_of(*numbers: int) -> list[Found]:
     return [
         Found(SOURCE.place(number), location, number) for location, number in enumerate(numbers)
     ]
 
 
 def test_correct_topic_is_accepted() -> None:
-    result = findings(SOURCE, _topic(*CORRECT), DEAD, once=True)
+    result = findings(SOURCE, topic_of(*CORRECT), DEAD, once=True)
     assert (result.lost, result.doubled, result.wrong) == (0, 0, ())
 
 
 def test_files_of_a_batch_can_be_interleaved() -> None:
-    assert not findings(SOURCE, _topic(0, 1, 2, 3, 5, 6, 9, 7, 10, 8, 11), DEAD, once=True).wrong
+    assert not findings(SOURCE, topic_of(0, 1, 2, 3, 5, 6, 9, 7, 10, 8, 11), DEAD, once=True).wrong
 
 
 @pytest.mark.parametrize(
@@ -51,16 +51,16 @@ def test_files_of_a_batch_can_be_interleaved() -> None:
 def test_each_kind_of_incorrect_topic_is_rejected(
     numbers: tuple[int, ...], dead: list[Found], sign: str
 ) -> None:
-    violations = findings(SOURCE, _topic(*numbers), dead, once=True).wrong
+    violations = findings(SOURCE, topic_of(*numbers), dead, once=True).wrong
     assert any(sign in text for text in violations), violations
 
 
 def test_record_in_another_partition() -> None:
-    topic = _topic(*CORRECT)
+    topic = topic_of(*CORRECT)
     topic[0] = replace(topic[0], partition=1)
     assert "in the wrong partition: 1 (0)" in findings(SOURCE, topic, DEAD, once=True).wrong[0]
 
 
 def test_at_least_once_counts_duplicates() -> None:
-    result = findings(SOURCE, _topic(*CORRECT, *CORRECT), [*DEAD, *DEAD], once=False)
+    result = findings(SOURCE, topic_of(*CORRECT, *CORRECT), [*DEAD, *DEAD], once=False)
     assert (result.lost, result.doubled, result.wrong) == (0, len(CORRECT) + 1, ())

@@ -22,7 +22,7 @@ REPORT = DeliveryReport(
 )
 
 
-def _run(*words: str) -> str:
+def run(*words: str) -> str:
     result = CliRunner().invoke(app, ["report", *words])
     assert result.exit_code == 0, result.output
     return result.output
@@ -32,15 +32,15 @@ def test_file_folder_and_two_files(tmp_path: Path) -> None:
     (tmp_path / "batch-0.json").write_text(REPORT.to_json())
     (tmp_path / "batch-1.json").write_text(replace(REPORT, duration_ms=1000).to_json())
     first, two = str(tmp_path / "batch-0.json"), str(tmp_path / "batch-1.json")
-    assert "1,500" in _run(first, "--advise")
-    assert "3,000" in _run(str(tmp_path))
-    assert json.loads(_run(str(tmp_path), "--json"))["persisted"] == 3000
-    text = _run(first, two)
+    assert "1,500" in run(first, "--advise")
+    assert "3,000" in run(str(tmp_path))
+    assert json.loads(run(str(tmp_path), "--json"))["persisted"] == 3000
+    text = run(first, two)
     assert "500 records/s" in text
     assert "+200 %" in text
     (tmp_path / "batch-2.json").write_text(replace(REPORT, duration_ms=3001).to_json())
-    assert "0 %" not in _run(first, str(tmp_path / "batch-2.json"))
-    changes = json.loads(_run(first, two, "--json"))["figures"]
+    assert "0 %" not in run(first, str(tmp_path / "batch-2.json"))
+    changes = json.loads(run(first, two, "--json"))["figures"]
     assert {
         name: value
         for name, value in next(c for c in changes if c["name"] == "whole write").items()
@@ -54,7 +54,7 @@ def test_folder_lists_its_micro_batches(tmp_path: Path, monkeypatch: pytest.Monk
         task = TaskReport(duration_ms=seconds * 1000, task=TaskAttempt(partition_id=number + 70))
         report = replace(REPORT, batch_id=number, query_name="ticks", slowest=(task,))
         (tmp_path / f"batch-{number}.json").write_text(report.to_json())
-    text = _run(str(tmp_path))
+    text = run(str(tmp_path))
     assert "Kafka delivery report: sum of 3 reports" in text
     assert "time, added up" in text
     cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines()]
@@ -62,7 +62,7 @@ def test_folder_lists_its_micro_batches(tmp_path: Path, monkeypatch: pytest.Monk
     assert listed == ["0 ticks", "1 ticks", "2 ticks"]
     slowest = [row[:2] for row in cells if len(row) == 8 and row[0].endswith("ticks")]
     assert slowest == [["1 ticks", "71"], ["0 ticks", "70"], ["2 ticks", "72"]]
-    batch_text = _run(str(tmp_path / "batch-1.json"))
+    batch_text = run(str(tmp_path / "batch-1.json"))
     assert "sum of" not in batch_text
     assert "Micro-batches" not in batch_text
 
@@ -81,7 +81,7 @@ def test_partitions_of_a_successful_write_fit_into_80_columns(
     )
     (tmp_path / "report.json").write_text(replace(REPORT, partitions=(part,)).to_json())
     monkeypatch.setenv("COLUMNS", "80")
-    lines = _run(str(tmp_path / "report.json")).splitlines()
+    lines = run(str(tmp_path / "report.json")).splitlines()
     assert max(map(len, lines)) <= 80
     row = next(line for line in lines if "web-events-11" in line)
     assert "12,345,678..24,691,355" in row
@@ -96,13 +96,13 @@ def test_errors_and_advice_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyP
     builder.count_failed("events", 4, 7, DeliveryStatus.NOT_PERSISTED, "MESSAGE_TOO_LARGE")
     path = tmp_path / "report.json"
     path.write_text(builder.build(TaskAttempt(), 1000).to_json())
-    text = _run(str(path))
+    text = run(str(path))
     assert "events-4" in text
     assert "MESSAGE_TOO_LARGE" in text
     assert "Advice" not in text
-    assert "throttled 900 ms, 90% of the time" in _run("--advise", str(path))
+    assert "throttled 900 ms, 90% of the time" in run("--advise", str(path))
     path.write_text(REPORT.to_json())
-    assert "No advice" in _run("--advise", str(path))
+    assert "No advice" in run("--advise", str(path))
 
 
 def test_path_without_a_report(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ REFUSED = [
 
 
 @pytest.fixture(autouse=True)
-def _repeat_warnings() -> None:
+def repeat_warnings() -> None:
     warn_once.cache_clear()
 
 

@@ -14,21 +14,21 @@ SERVERS = {"kafka.bootstrap.servers": "a:1"}
 EXACTLY_ONCE = {"deliveryGuarantee": "exactly-once", "transactionalIdPrefix": "orders"}
 
 
-def _parse(options: dict[str, str]) -> ExactlyOnceConfig:
+def parse(options: dict[str, str]) -> ExactlyOnceConfig:
     return SinkConfig.parse(SERVERS | options).exactly_once
 
 
-def _failure(options: dict[str, str]) -> str:
+def failure(options: dict[str, str]) -> str:
     return config_error(SinkConfig.parse, SERVERS | options)
 
 
 def test_default_is_at_least_once() -> None:
-    assert _parse({}) == _parse({"deliveryGuarantee": "at-least-once"}) == ExactlyOnceConfig()
-    assert not _parse({}).is_enabled
+    assert parse({}) == parse({"deliveryGuarantee": "at-least-once"}) == ExactlyOnceConfig()
+    assert not parse({}).is_enabled
 
 
 def test_prefix_is_the_only_required_option() -> None:
-    config = _parse(EXACTLY_ONCE)
+    config = parse(EXACTLY_ONCE)
     assert config.is_enabled
     assert config == ExactlyOnceConfig(
         guarantee=DeliveryGuarantee.EXACTLY_ONCE, transactional_id_prefix="orders"
@@ -36,7 +36,7 @@ def test_prefix_is_the_only_required_option() -> None:
 
 
 def test_options_are_parsed() -> None:
-    assert _parse(
+    assert parse(
         EXACTLY_ONCE
         | {
             "batchId": "2026-11-20",
@@ -59,30 +59,30 @@ def test_options_are_parsed() -> None:
 
 
 def test_profile_java_uses_javas_transaction_timeout() -> None:
-    assert _parse(EXACTLY_ONCE | {"profile": "java"}).transaction_timeout_ms == 60_000
+    assert parse(EXACTLY_ONCE | {"profile": "java"}).transaction_timeout_ms == 60_000
 
 
 def test_exactly_once_requires_a_prefix() -> None:
-    assert "transactionalIdPrefix is required" in _failure({"deliveryGuarantee": "exactly-once"})
+    assert "transactionalIdPrefix is required" in failure({"deliveryGuarantee": "exactly-once"})
 
 
 @pytest.mark.parametrize("prefix", ["", "a b", "a/b", "ü", "a\nb", "x" * 201])
 def test_invalid_prefix_is_rejected(prefix: str) -> None:
-    assert "option transactionalIdPrefix" in _failure(
+    assert "option transactionalIdPrefix" in failure(
         EXACTLY_ONCE | {"transactionalIdPrefix": prefix or " "}
     )
 
 
 @pytest.mark.parametrize("batch_id", ["", "a\tb", "x" * 201])
 def test_invalid_batch_id_is_rejected(batch_id: str) -> None:
-    assert "option batchId is" in _failure(EXACTLY_ONCE | {"batchId": batch_id})
+    assert "option batchId is" in failure(EXACTLY_ONCE | {"batchId": batch_id})
 
 
 @pytest.mark.parametrize("options", [{"kafka.acks": "1"}, {"kafka.retries": "0"}])
 def test_disabled_idempotence_conflicts_with_exactly_once(options: dict[str, str]) -> None:
-    assert "requires an idempotent producer" in _failure(EXACTLY_ONCE | options)
+    assert "requires an idempotent producer" in failure(EXACTLY_ONCE | options)
     off = {"kafka.enable.idempotence": "false"}
-    assert "requires an idempotent producer" in _failure(EXACTLY_ONCE | off)
+    assert "requires an idempotent producer" in failure(EXACTLY_ONCE | off)
 
 
 @pytest.mark.parametrize(
@@ -97,23 +97,23 @@ def test_disabled_idempotence_conflicts_with_exactly_once(options: dict[str, str
 )
 def test_exactly_once_options_are_rejected_without_it(options: dict[str, str]) -> None:
     (name,) = options
-    text = _failure(options)
+    text = failure(options)
     assert f"option {name} is set, but deliveryGuarantee is at-least-once" in text
 
 
 def test_one_transaction_for_a_whole_batch() -> None:
-    assert not _parse(EXACTLY_ONCE).atomic_batch
+    assert not parse(EXACTLY_ONCE).atomic_batch
     atomic = EXACTLY_ONCE | {"atomicBatch": "true"}
-    assert _parse(atomic).atomic_batch
+    assert parse(atomic).atomic_batch
     others = {"twoPhaseCommit": "true", "errors.deadletterqueue.topic.name": "dead"}
     for name, value in others.items():
-        text = _failure(atomic | {"errors.tolerance": "all", name: value})
+        text = failure(atomic | {"errors.tolerance": "all", name: value})
         assert f"atomicBatch and {name} conflict" in text
 
 
 def test_two_phase_commit_has_no_timeout() -> None:
-    assert _parse(EXACTLY_ONCE | {"twoPhaseCommit": "true"}).two_phase_commit
-    text = _failure(
+    assert parse(EXACTLY_ONCE | {"twoPhaseCommit": "true"}).two_phase_commit
+    text = failure(
         EXACTLY_ONCE | {"twoPhaseCommit": "true", "kafka.transaction.timeout.ms": "90000"}
     )
     assert "twoPhaseCommit and kafka.transaction.timeout.ms conflict" in text
@@ -121,7 +121,7 @@ def test_two_phase_commit_has_no_timeout() -> None:
 
 @pytest.mark.parametrize("topic", ["a b", "..", ""])
 def test_decision_log_needs_a_valid_topic_name(topic: str) -> None:
-    assert "option decisionLogTopic is" in _failure(EXACTLY_ONCE | {"decisionLogTopic": topic})
+    assert "option decisionLogTopic is" in failure(EXACTLY_ONCE | {"decisionLogTopic": topic})
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,13 @@ def test_decision_log_needs_a_valid_topic_name(topic: str) -> None:
     ],
 )
 def test_decision_topic_must_differ_from_the_topic(options: dict[str, str]) -> None:
-    text = _failure(EXACTLY_ONCE | {"decisionLogTopic": "events"} | options)
+    text = failure(EXACTLY_ONCE | {"decisionLogTopic": "events"} | options)
     assert "Use a separate topic for decisions" in text
 
 
 @pytest.mark.parametrize("name", ["transactional.id", "transaction.two.phase.commit.enable"])
 def test_java_option_names_suggest_those_of_the_sink(name: str) -> None:
-    assert "with deliveryGuarantee=exactly-once" in _failure({f"kafka.{name}": "x"})
+    assert "with deliveryGuarantee=exactly-once" in failure({f"kafka.{name}": "x"})
 
 
 def test_transaction_timeout_without_transactions_is_ignored() -> None:
@@ -158,12 +158,12 @@ def test_option_names_are_unique() -> None:
 def test_reset_applies_to_a_new_query_or_one_batch(
     value: str, reset: bool, batch: str | None
 ) -> None:
-    parsed = _parse(EXACTLY_ONCE | {"resetTransactionalState": value})
+    parsed = parse(EXACTLY_ONCE | {"resetTransactionalState": value})
     assert (parsed.reset_transactional_state, parsed.reset_batch) == (reset, batch)
 
 
 @pytest.mark.parametrize("value", ["yes", "-1", "", "\u0663"])
 def test_invalid_reset_is_rejected(value: str) -> None:
-    assert "option resetTransactionalState is" in _failure(
+    assert "option resetTransactionalState is" in failure(
         EXACTLY_ONCE | {"resetTransactionalState": value}
     )

@@ -18,8 +18,8 @@ from spark_kafka_sink.report.advice.arrow_advice import UNMEASURED
 from tests.unit.config.parsing import DEVIATIONS
 
 NAMED = [profile for profile in ProfileName if profile is not ProfileName.NONE]
-_NAMES = st.from_regex(r"[A-Za-z.]{1,9}", fullmatch=True)
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", " ": "\\ "}
+NAMES = st.from_regex(r"[A-Za-z.]{1,9}", fullmatch=True)
+ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", " ": "\\ "}
 
 
 def parse(**options: str) -> ProducerConfig:
@@ -106,10 +106,10 @@ def test_error_of_a_truncated_escape_omits_the_value() -> None:
     assert "sentinel" not in str(caught.value)
 
 
-@given(st.dictionaries(_NAMES, st.text()))
+@given(st.dictionaries(NAMES, st.text()))
 def test_escaped_text_round_trips(values: dict[str, str]) -> None:
     lines = (
-        name + "=" + "".join(_ESCAPES.get(letter, letter) for letter in value)
+        name + "=" + "".join(ESCAPES.get(letter, letter) for letter in value)
         for name, value in values.items()
     )
     assert parse_properties("\n".join(lines)) == values

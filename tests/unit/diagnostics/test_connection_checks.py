@@ -13,7 +13,7 @@ from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError, TlsBytesError
 
 
-def _failure(error: Exception, state: ChannelState) -> Finding:
+def failure(error: Exception, state: ChannelState) -> Finding:
     at = Circumstances(broker="kafka:9092", security=SecurityConfig(), state=state)
     return connection_finding("kafka:9092", diagnose(error, at))
 
@@ -41,7 +41,7 @@ def _failure(error: Exception, state: ChannelState) -> Finding:
 def test_error_is_attributed_to_its_step(
     error: Exception, state: ChannelState, step: CheckStep, is_local: bool
 ) -> None:
-    finding = _failure(error, state)
+    finding = failure(error, state)
     assert (finding.step, finding.is_local) == (step, is_local)
 
 
@@ -56,14 +56,12 @@ def test_error_is_attributed_to_its_step(
     ],
 )
 def test_broker_response_applies_to_every_host(error: Exception, is_local: bool) -> None:
-    assert _failure(error, ChannelState.NEGOTIATING).is_local is is_local
+    assert failure(error, ChannelState.NEGOTIATING).is_local is is_local
 
 
 def test_one_unresponsive_server_makes_it_uncertain() -> None:
-    refused = _failure(
-        AuthenticationError("rejected", kafka_error="X"), ChannelState.AUTHENTICATING
-    )
-    silent = _failure(TimeoutError("no connection"), ChannelState.CONNECTING)
+    refused = failure(AuthenticationError("rejected", kafka_error="X"), ChannelState.AUTHENTICATING)
+    silent = failure(TimeoutError("no connection"), ChannelState.CONNECTING)
     assert not unreachable_finding([refused, refused], 2).is_local
     both = unreachable_finding([refused, silent], 2)
     assert both.is_local

@@ -8,7 +8,7 @@ from spark_kafka_sink.diagnostics.topic_settings import check_buffer, check_sett
 from spark_kafka_sink.kafka.admin.topic_handlers import PartitionDescription, TopicDescription
 from tests.unit.diagnostics.planned_write import WRITE, config
 
-_GOOD = {
+GOOD = {
     "max.message.bytes": "1048588",
     "min.insync.replicas": "1",
     "compression.type": "producer",
@@ -23,7 +23,7 @@ def facts(settings: dict[str, str], *, replicas: int = 3, in_sync: int = 3) -> T
     partition = PartitionDescription(index=0, leader=1, replicas=ids, in_sync=ids[:in_sync])
     description = TopicDescription(name="t", partitions=(partition,), operations=WRITE)
     topic_settings = {name.replace("_", "."): value for name, value in settings.items()}
-    return TopicFacts(name="t", description=description, settings=_GOOD | topic_settings)
+    return TopicFacts(name="t", description=description, settings=GOOD | topic_settings)
 
 
 def only(findings: list[Finding]) -> Finding:

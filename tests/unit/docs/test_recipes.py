@@ -12,12 +12,12 @@ from spark_kafka_sink.config.security.security_config import Mechanism, Security
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from tools.docs.pages import DOCS
 
-_BLOCK = re.compile(r"^```python\n(\w+) = (\{.*?^\})\n```$", re.MULTILINE | re.DOTALL)
-_SHOWN = re.compile(r"ConnectionString|alice|env:|file:")
+BLOCK = re.compile(r"^```python\n(\w+) = (\{.*?^\})\n```$", re.MULTILINE | re.DOTALL)
+SHOWN = re.compile(r"ConnectionString|alice|env:|file:")
 
 
 def recipes() -> Iterator[tuple[str, dict[str, str]]]:
-    for name, text in _BLOCK.findall((DOCS / "security.md").read_text(encoding="utf-8")):
+    for name, text in BLOCK.findall((DOCS / "security.md").read_text(encoding="utf-8")):
         yield name, ast.literal_eval(text)
 
 
@@ -30,7 +30,7 @@ def test_recipe_is_accepted_without_a_warning(name: str, caplog: pytest.LogCaptu
         config = ProducerConfig.parse(RECIPES[name])
     assert not caplog.records
     assert config.security.protocol.uses_tls
-    assert not _SHOWN.search(repr(config))
+    assert not SHOWN.search(repr(config))
 
 
 def test_each_mechanism_has_a_recipe() -> None:

@@ -85,7 +85,7 @@ def test_hostile_json_is_malformed(text: str) -> None:
 @given(st.data())
 def test_modified_record_is_read_completely_or_rejected(data: st.DataObject) -> None:
     value = json.loads(to_text(data.draw(records())))
-    _replace_one(value, data)
+    replace_one(value, data)
     try:
         read = from_text(json.dumps(value))
     except TransactionError:
@@ -102,7 +102,7 @@ def test_fates_match_transactions() -> None:
         DecisionRecord.of(decided(2).state, 0, (Fate.LOST,))  # type: ignore[arg-type]
 
 
-def _replace_one(value: object, data: st.DataObject) -> None:
+def replace_one(value: object, data: st.DataObject) -> None:
     """Replace one value at any depth by any other."""
     while True:
         places: list[object] = list(value) if isinstance(value, dict) else []

@@ -51,7 +51,7 @@ def counts(sim: World) -> dict[str, tuple[int, int]]:
 def test_rejected_records_open_no_breaker(
     code: int, extra: dict[str, object], *, tolerates: bool
 ) -> None:
-    settings = tolerant(breaker=ONCE) if tolerates else SessionSettings(throttling=_pressure(ONCE))
+    settings = tolerant(breaker=ONCE) if tolerates else SessionSettings(throttling=pressure(ONCE))
     with world(cluster(), settings) as sim:
         sim.deliver([b"first"])
         sim.fault(*[Fault(error=code, extra=extra)] * (1 if tolerates else 3))
@@ -67,7 +67,7 @@ def test_rejected_records_open_no_breaker(
         assert watch._job.tally(now).failed == 0
 
 
-def _pressure(breaker: BreakerConfig) -> ThrottlingConfig:
+def pressure(breaker: BreakerConfig) -> ThrottlingConfig:
     return ThrottlingConfig(breaker=breaker)
 
 
@@ -108,7 +108,7 @@ def test_partition_breaker_opens_at_its_failure_threshold(threshold: int) -> Non
 
 def test_single_batch_probes_a_broker_after_its_pause() -> None:
     breaker = BreakerConfig(target=Thresholds(retry_percent=100), min_batches=4, open_ms=5_000)
-    with world(cluster(), SessionSettings(throttling=_pressure(breaker))) as sim:
+    with world(cluster(), SessionSettings(throttling=pressure(breaker))) as sim:
         for partition in range(4):
             sim.send([b"first"], partition)
         sim.finish()
@@ -204,9 +204,9 @@ def test_rows_of_topics_with_metadata_errors_are_bad_rows(
 ) -> None:
     with world(cluster(u=2), tolerant(DEAD if keep else None), max_block_ms=500) as sim:
         sim.cluster.metadata_errors["nope"] = code
-        sim.append_while_stepping(_rows(["u", "nope", "u", "nope", "t"]))
-        sim.append_while_stepping(_rows(["nope"]))
-        sim.append_while_stepping(_rows(["u"]))
+        sim.append_while_stepping(rows(["u", "nope", "u", "nope", "t"]))
+        sim.append_while_stepping(rows(["nope"]))
+        sim.append_while_stepping(rows(["u"]))
         sim.finish()
         assert sim.cluster.logs["t", 0].end + sim.cluster.logs["t", 1].end <= 1
         written = [log.end for (name, _), log in sim.cluster.logs.items() if name in {"t", "u"}]
@@ -219,29 +219,29 @@ def test_rows_of_topics_with_metadata_errors_are_bad_rows(
 
 def test_missing_topic_is_waited_for_only_once() -> None:
     with world(cluster(), tolerant(), max_block_ms=60_000) as sim:
-        sim.append_while_stepping(_rows(["nope"]))
+        sim.append_while_stepping(rows(["nope"]))
         before = sim.clock.monotonic()
-        sim.append_while_stepping(_rows(["nope"]))
+        sim.append_while_stepping(rows(["nope"]))
         assert sim.clock.monotonic() - before < 30.0
         assert counts(sim) == {"UNKNOWN_TOPIC": (2, 0)}
 
 
 def test_later_missing_topics_have_shorter_waits() -> None:
     with world(cluster(), tolerant(), max_block_ms=600_000) as sim:
-        sim.append_while_stepping(_rows(["nope"]), 1.0)
+        sim.append_while_stepping(rows(["nope"]), 1.0)
         before = sim.clock.monotonic()
         for number in range(10):
-            sim.append_while_stepping(_rows([f"nope-{number}"]), 0.2)
+            sim.append_while_stepping(rows([f"nope-{number}"]), 0.2)
         assert sim.clock.monotonic() - before < 300
         assert counts(sim) == {"UNKNOWN_TOPIC": (11, 0)}
 
 
 def test_topic_created_later_is_written() -> None:
     with world(cluster(), tolerant(), max_block_ms=500) as sim:
-        sim.append_while_stepping(_rows(["late"]))
+        sim.append_while_stepping(rows(["late"]))
         sim.cluster.create("late", 1)
         sim.run(lambda: "late" in sim.client.metadata.cluster.topics)
-        sim.append_while_stepping(_rows(["late"]))
+        sim.append_while_stepping(rows(["late"]))
         sim.finish()
         assert sim.cluster.logs["late", 0].end == 1
         assert counts(sim) == {"UNKNOWN_TOPIC": (1, 0)}
@@ -250,14 +250,14 @@ def test_topic_created_later_is_written() -> None:
 def test_missing_dead_letter_topic_fails_the_task() -> None:
     with world(FakeCluster(topics={"t": 1}), tolerant(), max_block_ms=300) as sim:
         with pytest.raises(UnknownTopicError) as caught:
-            sim.append_while_stepping(_rows(["nope"]))
+            sim.append_while_stepping(rows(["nope"]))
         assert caught.value.topic == DEAD
         assert "the dead letter topic was not available" in caught.value.message
         hint = "Correct errors.deadletterqueue.topic.name, or create the topic: topic.create=true"
         assert hint in (caught.value.hint or "")
 
 
-def _rows(topics: list[str]) -> Rows:
+def rows(topics: list[str]) -> Rows:
     names = sorted(set(topics))
     column = pa.array([names.index(name) for name in topics], pa.int32()).to_numpy()
     values = pa.array([b"%d" % number for number in range(len(topics))], pa.binary())
@@ -320,22 +320,22 @@ def test_rate_is_limited_after_throttling_even_without_configured_limit(
     sim: World, trouble: Fault | None
 ) -> None:
     for _ in range(20):  # 30,000 bytes per second
-        sim.append_while_stepping(_many(100))
+        sim.append_while_stepping(many(100))
         sim.steps(20)
     sim.fault(trouble)
-    sim.append_while_stepping(_many(1))
+    sim.append_while_stepping(many(1))
     sim.finish()
     sim.steps(1)
     before = sim.clock.monotonic()
     for _ in range(6):
-        sim.append_while_stepping(_many(100), 0.0002)
+        sim.append_while_stepping(many(100), 0.0002)
     took = sim.clock.monotonic() - before
     sim.finish()
     sim.check_memory_accounting()
     assert (1.5 < took < 4.5) if trouble else took < 1.0
 
 
-def _many(count: int) -> Rows:
+def many(count: int) -> Rows:
     return Rows(columns=Columns(value=pa.array([b"v" * 20] * count, pa.binary())), topics=("t",))
 
 

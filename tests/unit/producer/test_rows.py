@@ -41,7 +41,7 @@ def chunk(**changes: Any) -> Rows:
     )
 
 
-def _list(column: Any) -> list[Any]:
+def list_of(column: Any) -> list[Any]:
     items: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
     return items
 
@@ -54,7 +54,7 @@ def test_part_keeps_all_fields(part: str, numbers: Any) -> None:
     for entry in fields(Rows):
         whole, some = getattr(rows, entry.name), getattr(picked, entry.name)
         if isinstance(whole, np.ndarray | pa.Array):
-            assert _list(some) == _list(whole)[2:5], entry.name
+            assert list_of(some) == list_of(whole)[2:5], entry.name
         elif entry.name not in {"columns", "first_row", "row_numbers", "serialize_s"}:
             assert some == whole, entry.name
     assert picked.columns.value.to_pylist() == [b"2", b"3", b"4"]

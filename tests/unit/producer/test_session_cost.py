@@ -33,59 +33,57 @@ FEW_PARTITIONS, MANY_PARTITIONS = 8, 800
 BUFFER = 1 << 20
 
 
-def _binary(rows: int, make: Callable[[int], bytes | None]) -> pa.BinaryArray:
+def binary(rows: int, make: Callable[[int], bytes | None]) -> pa.BinaryArray:
     return pa.array([make(row) for row in range(rows)], pa.binary())
 
 
-def _plain(rows: int) -> Rows:
-    return Rows(columns=Columns(value=_binary(rows, lambda _: b"v" * 100)), topics=("a",))
+def plain_rows(rows: int) -> Rows:
+    return Rows(columns=Columns(value=binary(rows, lambda _: b"v" * 100)), topics=("a",))
 
 
-def _keyed(rows: int) -> Rows:
-    value = _binary(rows, lambda _: b"v" * 100)
-    key = _binary(rows, lambda row: b"key-%05d" % row)
+def keyed(rows: int) -> Rows:
+    value = binary(rows, lambda _: b"v" * 100)
+    key = binary(rows, lambda row: b"key-%05d" % row)
     return Rows(columns=Columns(value=value, key=key), topics=("a",))
 
 
-def _ragged(rows: int) -> Rows:
-    value = _binary(rows, lambda row: None if row % 11 == 0 else b"v" * (row % 300))
-    key = _binary(rows, lambda row: None if row % 3 == 0 else b"k" * (row % 37))
+def ragged(rows: int) -> Rows:
+    value = binary(rows, lambda row: None if row % 11 == 0 else b"v" * (row % 300))
+    key = binary(rows, lambda row: None if row % 3 == 0 else b"k" * (row % 37))
     return Rows(columns=Columns(value=value, key=key), topics=("a",))
 
 
-def _lists(rows: Sequence[list[dict[str, bytes]] | None]) -> pa.ListArray[Any]:
+def header_lists(rows: Sequence[list[dict[str, bytes]] | None]) -> pa.ListArray[Any]:
     return cast("pa.ListArray[Any]", pa.array(rows, HEADER_LISTS))
 
 
-def _with_headers(rows: int) -> Rows:
+def with_headers(rows: int) -> Rows:
     entry = {"key": b"h", "value": b"w" * 9}
     lists = [None if row % 5 == 0 else [entry] * (row % 4) for row in range(rows)]
-    value = _binary(rows, lambda _: b"v" * 100)
-    headers = encode_headers(_lists(lists))
+    value = binary(rows, lambda _: b"v" * 100)
+    headers = encode_headers(header_lists(lists))
     return Rows(columns=Columns(value=value, headers=headers), topics=("a",))
 
 
-def _many_topics(rows: int) -> Rows:
+def many_topics(rows: int) -> Rows:
     numbers = np.arange(rows, dtype=np.int32)
-    return Rows(
-        columns=_ragged(rows).columns, topics=("a", "b", "c"), topic_indexes=numbers * 7 % 3
-    )
+    return Rows(columns=ragged(rows).columns, topics=("a", "b", "c"), topic_indexes=numbers * 7 % 3)
 
 
-def _stamped(rows: int) -> Rows:
+def stamped(rows: int) -> Rows:
     stamps = 1_700_000_000_000 + np.arange(rows, dtype=np.int64) * 9_973 % 100_000
-    value = _binary(rows, lambda _: b"v" * 100)
+    value = binary(rows, lambda _: b"v" * 100)
     return Rows(columns=Columns(value=value, timestamps=stamps), topics=("a",))
 
 
-def _explicit(rows: int) -> Rows:
+def explicit(rows: int) -> Rows:
     partitions = [None if row % 4 == 0 else row % 6 for row in range(rows)]
     return Rows(
-        columns=_ragged(rows).columns, topics=("a",), partition=pa.array(partitions, pa.int32())
+        columns=ragged(rows).columns, topics=("a",), partition=pa.array(partitions, pa.int32())
     )
 
 
-SHAPES = [_plain, _keyed, _ragged, _with_headers, _many_topics, _stamped, _explicit]
+SHAPES = [plain_rows, keyed, ragged, with_headers, many_topics, stamped, explicit]
 
 
 def count_calls(work: Callable[[], object]) -> Counter[tuple[str, str]]:
@@ -108,7 +106,7 @@ def count_calls(work: Callable[[], object]) -> Counter[tuple[str, str]]:
     return calls
 
 
-def _calls_for(rows: Rows) -> Counter[tuple[str, str]]:
+def calls_for(rows: Rows) -> Counter[tuple[str, str]]:
     with offline(config(**SETTINGS), {"a": 6, "b": 3, "c": 1}) as session:
         calls = count_calls(lambda: session.append(rows))
         batches = session.context.accumulator.take_all()
@@ -118,21 +116,21 @@ def _calls_for(rows: Rows) -> Counter[tuple[str, str]]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_calls_do_not_grow_with_rows(shape: Callable[[int], Rows]) -> None:
-    _calls_for(shape(MANY))  # varint tables are built once per process
-    few, many = _calls_for(shape(FEW)), _calls_for(shape(MANY))
+    calls_for(shape(MANY))  # varint tables are built once per process
+    few, many = calls_for(shape(FEW)), calls_for(shape(MANY))
     assert many == few
     assert sum(few.values()) > 20
 
 
 def test_header_lists_are_encoded_without_python_per_row() -> None:
     lists = [[{"key": b"k", "value": b"v"}] * (row % 4) for row in range(MANY)]
-    arrays = [_lists(lists[:rows]) for rows in (FEW, MANY)]
+    arrays = [header_lists(lists[:rows]) for rows in (FEW, MANY)]
     few, many = (count_calls(partial(encode_headers, array)) for array in arrays)
     assert many == few
 
 
 def test_counter_detects_a_call_per_row() -> None:
-    few, many = (count_calls(partial(_plain, rows)) for rows in (FEW, MANY))
+    few, many = (count_calls(partial(plain_rows, rows)) for rows in (FEW, MANY))
     assert many != few
 
 
@@ -140,9 +138,9 @@ def test_dead_letters_are_created_without_python_per_row() -> None:
     topic = DeadLetterTopic(name="dead", context_headers=True, task=0)
 
     def letters(rows: int) -> Rows:
-        plain = _with_headers(rows)
+        plain = with_headers(rows)
         entry = {"key": b"h", "value": b"w" * 9}
-        lists = _lists([[entry] * (row % 3) for row in range(rows)])
+        lists = header_lists([[entry] * (row % 3) for row in range(rows)])
         return replace(plain, header_lists=lists)
 
     # The first call fills caches of abstract base classes.

@@ -270,7 +270,7 @@ def test_wait_ends_if_the_codec_thread_died(wait: str) -> None:
     options = OPTIONS.get(wait, {})
     with running_session(SETTINGS.get(wait), compression_type="lz4", **options) as session:
         session.append(rows())
-        number = _codec_thread_id()
+        number = codec_thread_id()
         wait_until(lambda: not session.context.accumulator._compressor._pending)
         time.sleep(0.05)  # the idle thread waits for the next batch
         victim = ctypes.c_ulong(number)
@@ -280,7 +280,7 @@ def test_wait_ends_if_the_codec_thread_died(wait: str) -> None:
         assert "codec thread" in str(caught)
 
 
-def _codec_thread_id() -> int:
+def codec_thread_id() -> int:
     """Return the id of the codec thread, which starts with the first batch."""
 
     def find() -> int | None:
@@ -297,7 +297,7 @@ def test_client_with_dead_thread_detaches_and_accepts_nothing(error: type[BaseEx
     with running_session() as session:
         client = session.client
         die_silently(session, error)
-        _await_death(client)
+        await_death(client)
         assert within(client.detach) is None
         assert isinstance(within(lambda: client.attach(session.sender)), KafkaProdError)
 
@@ -327,7 +327,7 @@ def test_next_task_gets_a_new_client_after_thread_death() -> None:
     pool.give_back_session(session)
     die_silently(session, SystemExit)
     session.client.network.wakeup()
-    _await_death(session.client)
+    await_death(session.client)
     following = pool.borrow_session(settings)
     assert following.client is not session.client
     assert following.identity is not session.identity
@@ -347,25 +347,25 @@ def test_forked_child_reports_missing_threads(work: Callable[[ProducerSession], 
     with running_session() as session:
         session.append(rows())
         held, done = Event(), Event()
-        holder = Thread(target=_hold, args=(session, held, done))
+        holder = Thread(target=hold, args=(session, held, done))
         holder.start()
         assert held.wait(SOON)
         child = os.fork()
         if child == 0:
-            _as_child(session, work)
+            as_child(session, work)
         done.set()
         holder.join()
-        assert _exit_code(child) == 0
+        assert exit_code(child) == 0
         assert not session.client.is_dead
 
 
-def _hold(session: ProducerSession, held: Event, done: Event) -> None:
+def hold(session: ProducerSession, held: Event, done: Event) -> None:
     with session.context.state.lock:
         held.set()
         done.wait(SOON)
 
 
-def _as_child(session: ProducerSession, work: Callable[[ProducerSession], object]) -> NoReturn:
+def as_child(session: ProducerSession, work: Callable[[ProducerSession], object]) -> NoReturn:
     code = 1
     try:
         work(session)
@@ -380,7 +380,7 @@ def _as_child(session: ProducerSession, work: Callable[[ProducerSession], object
     os._exit(code)
 
 
-def _exit_code(child: int) -> int:
+def exit_code(child: int) -> int:
     def status() -> tuple[int, ...]:
         pid, code = os.waitpid(child, os.WNOHANG)
         return (os.waitstatus_to_exitcode(code),) if pid else ()
@@ -392,7 +392,7 @@ def _exit_code(child: int) -> int:
     raise AssertionError("the child waits for ever")
 
 
-def _await_death(client: Client) -> None:
+def await_death(client: Client) -> None:
     thread = client._thread
     assert thread is not None
     thread.join(SOON)

@@ -130,12 +130,12 @@ def test_append_after_failure_raises_it_again(sim: World) -> None:
     sim.send_batches(1)
     error = sim.await_failure()
     with pytest.raises(DeliveryError) as again:
-        sim.session.append(_rows_like(sim))
+        sim.session.append(rows_like(sim))
     assert again.value is error
     assert sim.session.context.pool.used == 0
 
 
-def _rows_like(sim: World) -> Rows:
+def rows_like(sim: World) -> Rows:
     return Rows(columns=Columns(value=pa.array([b"late"], pa.binary())), topics=("t",))
 
 

@@ -182,7 +182,7 @@ def one_task(*, partitions: int, number: int = 1) -> DeliveryReport:
     return builder.build(TaskAttempt(partition_id=number, attempt=0, task_attempt_id=7), 1000)
 
 
-def _many(tasks: int) -> DeliveryReport:
+def many(tasks: int) -> DeliveryReport:
     lines = [
         TaskReport(
             duration_ms=n, task=TaskAttempt(partition_id=n, task_attempt_id=n), records=n % 7
@@ -195,7 +195,7 @@ def _many(tasks: int) -> DeliveryReport:
 
 
 def test_each_task_is_one_line_of_the_file() -> None:
-    report = _many(TASKS_KEPT + 500)
+    report = many(TASKS_KEPT + 500)
     text = report.to_json()
     assert DeliveryReport.from_json(text) == report
     assert report.tasks == TASKS_KEPT + 500
@@ -208,7 +208,7 @@ def test_each_task_is_one_line_of_the_file() -> None:
 
 
 def test_task_lines_of_several_reports_are_combined() -> None:
-    whole = _many(30)
+    whole = many(30)
     parts = [
         DeliveryReport(tasks=1, task_reports=(line,), slowest=(line,))
         for line in whole.task_reports

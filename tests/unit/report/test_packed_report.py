@@ -52,7 +52,7 @@ def test_columns_merge_like_objects(
 
 
 def test_more_reports_than_are_unpacked_at_once() -> None:
-    report = DeliveryReport(tasks=1, partitions=(_part(0, 10), _part(-1, None)))
+    report = DeliveryReport(tasks=1, partitions=(part_of(0, 10), part_of(-1, None)))
     merged = merge_reports([PackedReport.of(report)] * 600)
     assert merged.tasks == 600
     assert [(part.partition, part.persisted) for part in merged.partitions] == [(-1, 600), (0, 600)]
@@ -63,7 +63,7 @@ def test_more_reports_than_are_unpacked_at_once() -> None:
 def test_maximum_values_are_not_mistaken_for_unknown(number: int) -> None:
     part = PartitionReport(topic="t", partition=0, first_append_time=number, last_offset=number)
     delivery_reports = [
-        DeliveryReport(partitions=(partition,)) for partition in (part, _part(0, 10), part)
+        DeliveryReport(partitions=(partition,)) for partition in (part, part_of(0, 10), part)
     ]
     packed = merge_reports([PackedReport.of(report) for report in delivery_reports])
     assert packed == DeliveryReport.merge_all(delivery_reports)
@@ -75,11 +75,11 @@ def test_fields_that_the_driver_reads_from_each_report() -> None:
     assert (merged.tasks, merged.retries) == (3, 21)
 
 
-def _part(partition: int, offset: int | None) -> PartitionReport:
+def part_of(partition: int, offset: int | None) -> PartitionReport:
     return PartitionReport(topic="t", partition=partition, first_offset=offset, persisted=1)
 
 
-class _Compared(str):
+class Compared(str):
     """A topic that counts comparisons with other topics."""
 
     __slots__ = ()
@@ -87,17 +87,17 @@ class _Compared(str):
     __hash__ = str.__hash__
 
     def __eq__(self, other: object) -> bool:
-        _Compared.times += 1
+        Compared.times += 1
         return str.__eq__(self, other)
 
 
 def test_topics_are_not_searched_linearly() -> None:
     def columns(numbers: range) -> PartitionColumns:
-        names = (_Compared(f"t{number:04}") for number in numbers)
+        names = (Compared(f"t{number:04}") for number in numbers)
         reports = [PartitionReport(topic=name, partition=0, persisted=1) for name in names]
         return PartitionColumns.of(reports)
 
     parts = [columns(range(1000)), columns(range(1, 1000))]
-    _Compared.times = 0
+    Compared.times = 0
     PartitionColumns.merge_all(parts)
-    assert _Compared.times < 10_000
+    assert Compared.times < 10_000

@@ -381,9 +381,9 @@ def test_bootstrap_server_with_a_stronger_protocol_is_rejected(protocol: str) ->
         "kafka.bootstrap.servers": "SASL_SSL://broker:9092",
         "kafka.security.protocol": protocol,
     }
-    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers") as e:
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers") as caught:
         ProducerConfig.parse(options)
-    assert "Set kafka.security.protocol=SASL_SSL" in str(e.value)
+    assert "Set kafka.security.protocol=SASL_SSL" in str(caught.value)
     login = {
         "kafka.sasl.mechanism": "PLAIN",
         "kafka.sasl.username": "a",

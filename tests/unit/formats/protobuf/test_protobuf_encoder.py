@@ -55,37 +55,37 @@ def fill(message: Any, type_: pa.StructType, row: dict[str, Any]) -> None:
     for field in type_:
         value = row[field.name]
         if value is not None:
-            _fill_field(message, field, value)
+            fill_field(message, field, value)
 
 
-def _fill_field(message: Any, field: pa.Field[Any], value: Any) -> None:
+def fill_field(message: Any, field: pa.Field[Any], value: Any) -> None:
     target = getattr(message, field.name)
     if isinstance(field.type, pa.MapType):
         for key, item in value:
-            if _is_message(field.type.item_type):
-                _set(target[key], field.type.item_type, item)
+            if is_message(field.type.item_type):
+                set_value(target[key], field.type.item_type, item)
             else:
-                target[key] = _plain(item)
+                target[key] = plain(item)
     elif isinstance(field.type, pa.ListType):
         for item in value:
-            if _is_message(field.type.value_type):
-                _set(target.add(), field.type.value_type, item)
+            if is_message(field.type.value_type):
+                set_value(target.add(), field.type.value_type, item)
             else:
-                target.append(_plain(item))
-    elif _is_message(field.type):
-        _set(target, field.type, value)
+                target.append(plain(item))
+    elif is_message(field.type):
+        set_value(target, field.type, value)
     else:
-        setattr(message, field.name, _plain(value))
+        setattr(message, field.name, plain(value))
 
 
-def _is_message(type_: pa.DataType) -> bool:
+def is_message(type_: pa.DataType) -> bool:
     return isinstance(type_, pa.StructType) or type_ in (
         pa.timestamp("us", "UTC"),
         pa.duration("us"),
     )
 
 
-def _set(message: Any, type_: pa.DataType, value: Any) -> None:
+def set_value(message: Any, type_: pa.DataType, value: Any) -> None:
     message.SetInParent()
     if isinstance(type_, pa.StructType):
         fill(message, type_, value)
@@ -95,7 +95,7 @@ def _set(message: Any, type_: pa.DataType, value: Any) -> None:
         message.FromDatetime(value)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     if isinstance(value, dt.datetime):
         return (value - EPOCH) // dt.timedelta(microseconds=1)
     if isinstance(value, dt.date):

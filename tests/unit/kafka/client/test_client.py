@@ -6,7 +6,7 @@ from tests.support.harness.offline import config
 from tests.support.waiting import wait_until
 
 
-class _Loop:
+class Loop:
     """Counts its turns; can crash."""
 
     def __init__(self, crash_at: int = 1 << 30) -> None:
@@ -32,7 +32,7 @@ class _Loop:
 
 def test_thread_switches_loops_immediately_and_survives_a_crash() -> None:
     client = Client(config(bootstrap_servers="127.0.0.1:40000"))
-    first, second, third = _Loop(), _Loop(crash_at=3), _Loop()
+    first, second, third = Loop(), Loop(crash_at=3), Loop()
     client.attach(first)
     client.detach()
     turns = first.turns

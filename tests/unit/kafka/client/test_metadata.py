@@ -99,7 +99,7 @@ def test_topic_added_during_a_request_is_requested_next() -> None:
     sim.close()
 
 
-class _Idle:
+class Idle:
     """A loop without work."""
 
     def run_once(self) -> None: ...
@@ -117,7 +117,7 @@ class _Idle:
 def test_topic_errors_end_with_the_session() -> None:
     """The next session may have permissions that this one lacked."""
     client = Client(config(bootstrap_servers="127.0.0.1:1"))
-    client.attach(_Idle())
+    client.attach(Idle())
     client.metadata.add_topics({"t", "refused"})
     client.metadata.cluster = ClusterSnapshot(
         topics=MappingProxyType({"t": topic("t", 1)}),
@@ -134,13 +134,13 @@ def test_expired_metadata_ends_with_the_session() -> None:
     """The topic may have been recreated with fewer partitions since."""
     clock = ManualClock(seconds=100.0)
     client = Client(config(bootstrap_servers="127.0.0.1:1"), clock=clock)
-    client.attach(_Idle())
+    client.attach(Idle())
     client.metadata.cluster = ClusterSnapshot(topics=MappingProxyType({"t": topic("t", 4)}))
     client.metadata.updated_at = clock.monotonic()
     client.detach()
     assert "t" in client.metadata.cluster.topics
     clock.advance(2.0)
-    client.attach(_Idle())
+    client.attach(Idle())
     assert "t" not in client.metadata.cluster.topics
     client.close()
 

@@ -125,7 +125,7 @@ def test_records_in_pieces_are_sent_without_a_copy() -> None:
     assert decoded.responses[0].partitions[0].records == small + bytes(big) + small
 
 
-def _keys_of_values(path: Path) -> set[str]:
+def keys_of_values(path: Path) -> set[str]:
     """Return the keys of all dicts in the methods that build a request's values."""
     methods = [
         node
@@ -146,6 +146,6 @@ def test_values_of_requests_are_fields() -> None:
     ]
     types = [type_ for module in requests for type_ in vars(module).values()]
     names = {field.name for type_ in types if is_dataclass(type_) for field in fields(type_)}
-    keys = {path: _keys_of_values(path) for path in PACKAGE.rglob("*.py")}
+    keys = {path: keys_of_values(path) for path in PACKAGE.rglob("*.py")}
     assert sum(map(bool, keys.values())) > 3
     assert not {path.name: unknown for path, known in keys.items() if (unknown := known - names)}

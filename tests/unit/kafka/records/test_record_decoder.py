@@ -55,7 +55,7 @@ texts = st.one_of(st.none(), st.binary(max_size=300))
 records = st.lists(
     st.builds(
         lambda delta, key, value, headers: Raw(
-            time=delta, key=_sized(key), value=_sized(value), headers=_headers(headers)
+            time=delta, key=sized(key), value=sized(value), headers=encoded_headers(headers)
         ),
         st.integers(-(2**62), 2**62),
         texts,
@@ -72,12 +72,12 @@ MESSAGES = [
 ]
 
 
-def _sized(data: bytes | None) -> bytes:
+def sized(data: bytes | None) -> bytes:
     return varint(-1) if data is None else varint(len(data)) + data
 
 
-def _headers(pairs: list[tuple[str, bytes | None]]) -> bytes:
-    return varint(len(pairs)) + b"".join(_sized(k.encode()) + _sized(v) for k, v in pairs)
+def encoded_headers(pairs: list[tuple[str, bytes | None]]) -> bytes:
+    return varint(len(pairs)) + b"".join(sized(k.encode()) + sized(v) for k, v in pairs)
 
 
 def section_of(raws: list[Raw]) -> bytes:
@@ -107,7 +107,7 @@ def test_many_records_are_read_like_few(longest: int) -> None:
     sizes = random.Random(longest)
     keys = [bytes(sizes.randint(0, longest)) for _ in range(5000)]
     raws = [
-        Raw(key=_sized(key), headers=HEADER if index % 7 == 0 else varint(0))
+        Raw(key=sized(key), headers=HEADER if index % 7 == 0 else varint(0))
         for index, key in enumerate(keys)
     ]
     fields = read_fields(section_of(raws), len(raws))
@@ -143,7 +143,7 @@ def test_garbage_is_rejected_or_read(data: bytes, count: int) -> None:
     assert len(fields.key_sizes) == count
 
 
-def _rows(
+def rows(
     read: Callable[[memoryview | bytes, int], list[RecordFields] | FieldColumns],
     section: memoryview | bytes,
     count: int,
@@ -165,14 +165,14 @@ def test_few_records_are_read_like_columns(raws: list[Raw], changes: list[tuple[
     for place, byte in changes:
         section[place % len(section)] = byte
     for data in (bytes(section), bytes(section[:-1])):
-        few = _rows(read_few, memoryview(data), len(raws))
-        assert few == _rows(read_columns, data, len(raws))
+        few = rows(read_few, memoryview(data), len(raws))
+        assert few == rows(read_columns, data, len(raws))
         assert (few is None) or (len(few) == len(raws))
 
 
 @given(st.binary(max_size=60), st.integers(1, 4))
 def test_small_garbage_is_rejected_or_read(data: bytes, count: int) -> None:
-    assert _rows(read_few, data, count) == _rows(read_columns, data, count)
+    assert rows(read_few, data, count) == rows(read_columns, data, count)
 
 
 @pytest.mark.parametrize("around", COUNTS)

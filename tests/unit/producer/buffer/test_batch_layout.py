@@ -69,11 +69,11 @@ def test_batches_end_at_their_size_in_row_order(
         assert size <= batch_size or (segment.opens_batch and len(mine) == 1)
         state[segment.target] = [records + len(mine), size, base]
     assert all(mine == sorted(mine) for mine in met.values())
-    assert _deltas(laid_out, len(rows)) == [age for _, age in sorted(ages)]
+    assert deltas_of(laid_out, len(rows)) == [age for _, age in sorted(ages)]
     assert (laid_out.timestamp_deltas is None) == all(age == 0 for _, age in ages)
 
 
-def _deltas(laid_out: BatchLayout, rows: int) -> list[int]:
+def deltas_of(laid_out: BatchLayout, rows: int) -> list[int]:
     deltas = laid_out.timestamp_deltas
     return [0] * rows if deltas is None else deltas.tolist()
 

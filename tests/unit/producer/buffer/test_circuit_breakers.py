@@ -6,7 +6,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.buffer.breaker import BatchOutcome
 from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
 
-A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 GOOD, RETRIED, FAILED = BatchOutcome
 NODE, OTHER = 1, 2
 
@@ -23,46 +23,46 @@ def breakers(
 def test_failures_open_only_the_breaker_of_their_partition() -> None:
     watch = breakers(Thresholds(failures=2))
     for at in (10.0, 11.0):
-        watch.record(A, NODE, FAILED, "X", at)
-        watch.record(B, OTHER, GOOD, "NONE", at)
-    assert watch.is_open(A, OTHER, 12.0)
-    assert not watch.is_open(B, OTHER, 12.0)
+        watch.record(FIRST, NODE, FAILED, "X", at)
+        watch.record(SECOND, OTHER, GOOD, "NONE", at)
+    assert watch.is_open(FIRST, OTHER, 12.0)
+    assert not watch.is_open(SECOND, OTHER, 12.0)
     assert watch.has_breakers
 
 
 def test_failures_of_a_broker_open_all_its_partitions() -> None:
     watch = breakers(Thresholds(failures=2))
-    watch.record(A, NODE, FAILED, "X", 10.0)
-    watch.record(B, NODE, FAILED, "X", 10.0)
+    watch.record(FIRST, NODE, FAILED, "X", 10.0)
+    watch.record(SECOND, NODE, FAILED, "X", 10.0)
     assert watch.is_open(TopicPartition("t", 7), NODE, 10.0)
-    assert not watch.is_open(A, OTHER, 10.0)
+    assert not watch.is_open(FIRST, OTHER, 10.0)
 
 
 def test_open_breaker_sends_nothing_and_half_open_sends_one_batch() -> None:
     watch = breakers(Thresholds(failures=1))
-    watch.record(A, NODE, FAILED, "X", 10.0)
-    for thing in (A, NODE):
+    watch.record(FIRST, NODE, FAILED, "X", 10.0)
+    for thing in (FIRST, NODE):
         assert not watch.may_send(thing, is_busy=False, now=14.0)
         assert watch.may_send(thing, is_busy=False, now=15.0)
         assert not watch.may_send(thing, is_busy=True, now=15.0)
-    assert not watch.is_open(A, NODE, 15.0)
-    watch.record(A, NODE, GOOD, "NONE", 15.0)
-    assert watch.may_send(A, is_busy=True, now=15.0)
+    assert not watch.is_open(FIRST, NODE, 15.0)
+    watch.record(FIRST, NODE, GOOD, "NONE", 15.0)
+    assert watch.may_send(FIRST, is_busy=True, now=15.0)
 
 
 def test_no_breaker_opens_by_default() -> None:
     watch = breakers()
     for _ in range(100):
-        assert watch.record(A, NODE, FAILED, "X", 10.0) is None
-    assert not watch.is_open(A, NODE, 10.0)
-    assert watch.may_send(A, is_busy=True, now=10.0)
+        assert watch.record(FIRST, NODE, FAILED, "X", 10.0) is None
+    assert not watch.is_open(FIRST, NODE, 10.0)
+    assert watch.may_send(FIRST, is_busy=True, now=10.0)
     assert not watch.has_breakers
 
 
 def test_job_breaker_reports_its_counts() -> None:
     watch = breakers(job=Thresholds(retry_percent=60))
     reasons: list[DeliveryError | None] = [
-        watch.record(A, NODE, outcome, error, 10.0)
+        watch.record(FIRST, NODE, outcome, error, 10.0)
         for outcome, error in [
             (GOOD, "NONE"),
             (GOOD, "NONE"),
@@ -76,7 +76,7 @@ def test_job_breaker_reports_its_counts() -> None:
     assert "of 5 responses in 30 s, 3 retriable errors (60 %) and 0 permanent failures" in text
     assert "NOT_ENOUGH_REPLICAS 2, REQUEST_TIMED_OUT 1" in text
     assert "errors.breaker.job.retryPercent (60) and errors.breaker.job.failures (off)" in text
-    assert watch.record(A, NODE, RETRIED, "X", 10.0) is None
+    assert watch.record(FIRST, NODE, RETRIED, "X", 10.0) is None
 
 
 def test_job_breaker_counts_all_partitions() -> None:
@@ -93,9 +93,9 @@ def test_job_breaker_counts_all_partitions() -> None:
 def test_retry_storm_lowers_the_rates() -> None:
     watch = breakers()
     for number in range(9):
-        watch.record(A, NODE, RETRIED, "X", 10.0 + number / 10)
+        watch.record(FIRST, NODE, RETRIED, "X", 10.0 + number / 10)
     assert watch.ramp.factor(11.0) == 1.0
-    watch.record(A, NODE, RETRIED, "X", 11.0)
+    watch.record(FIRST, NODE, RETRIED, "X", 11.0)
     assert watch.ramp.factor(11.0) == 1 / 16
     assert watch.ramp.factor(12.5) == 1 / 8
 
@@ -103,7 +103,7 @@ def test_retry_storm_lowers_the_rates() -> None:
 def test_few_retries_are_not_a_storm() -> None:
     watch = breakers()
     for number in range(100):
-        watch.record(A, NODE, RETRIED if number % 3 == 0 else GOOD, "X", 10.0)
+        watch.record(FIRST, NODE, RETRIED if number % 3 == 0 else GOOD, "X", 10.0)
     assert watch.ramp.factor(10.0) == 1.0
 
 
@@ -116,11 +116,11 @@ def test_throttling_lowers_the_rates() -> None:
 def test_failures_of_one_partition_are_not_a_storm() -> None:
     watch = breakers()
     for number in range(100):
-        watch.record(A, NODE, RETRIED, "X", 10.0 + number / 100)
+        watch.record(FIRST, NODE, RETRIED, "X", 10.0 + number / 100)
         if number % 10 == 0:
-            for topic_partition in (B, TopicPartition("t", 2)):
+            for topic_partition in (SECOND, TopicPartition("t", 2)):
                 watch.record(topic_partition, OTHER, GOOD, "NONE", 10.0 + number / 100)
     assert watch.ramp.factor(11.0) == 1.0
     for number in range(10):
-        watch.record(B, OTHER, RETRIED, "X", 11.0 + number / 100)
+        watch.record(SECOND, OTHER, RETRIED, "X", 11.0 + number / 100)
     assert watch.ramp.factor(11.1) == 1 / 16

@@ -126,7 +126,7 @@ def test_limit_is_lowered_and_raised() -> None:
     assert (limits.of("t", 1e12) or 0) > 1 << 30
 
 
-def _batch(codec: Codec) -> ProducerBatch:
+def batch_of(codec: Codec) -> ProducerBatch:
     """Create records with and without keys, values and headers, of different sizes and times."""
     count = 60
     lists = pa.array(
@@ -153,7 +153,7 @@ def _batch(codec: Codec) -> ProducerBatch:
 @pytest.mark.parametrize("size", [1, 300, 1_000, 5_000, None])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_split_batches_contain_the_same_records(codec: Codec, size: int | None) -> None:
-    batch = _batch(codec)
+    batch = batch_of(codec)
     size = half(batch.raw_size) if size is None else size
     pieces = split(batch, size, None)
     assert len(pieces) >= 2

@@ -18,26 +18,26 @@ PART = PartitionReport(
 REPORT = DeliveryReport(partitions=(PART,), duration_max_ms=2000, duration_ms=4000)
 
 
-def _of(report: DeliveryReport) -> dict[str, str]:
+def of(report: DeliveryReport) -> dict[str, str]:
     return {figure.name: f"{figure.value:g} {figure.unit}".strip() for figure in figures_of(report)}
 
 
 def test_rates_cover_the_whole_write() -> None:
-    figures = _of(REPORT)
+    figures = of(REPORT)
     assert figures["rate"] == "250 records/s"
     assert figures["rate, encoded"] == "2 MB/s"
     assert figures["compression"] == "4 to 1"
     assert figures["records per batch"] == "250"
-    assert _of(replace(REPORT, duration_ms=0))["rate"] == "500 records/s"
+    assert of(replace(REPORT, duration_ms=0))["rate"] == "500 records/s"
 
 
 def test_rates_exclude_the_start_of_workers() -> None:
-    figures = _of(replace(REPORT, startup_ms=3500))
+    figures = of(replace(REPORT, startup_ms=3500))
     assert (figures["rate"], figures["start of Python workers"]) == ("2000 records/s", "3.5 s")
 
 
 def test_empty_report_has_figures() -> None:
-    assert _of(DeliveryReport())["rate"] == "0 records/s"
+    assert of(DeliveryReport())["rate"] == "0 records/s"
 
 
 def test_comparison_lists_changed_figures_and_settings() -> None:

@@ -47,11 +47,11 @@ def nothing_left_open() -> Iterator[None]:
     assert not plt.get_fignums()
 
 
-def _titles(figure: Figure) -> list[str]:
+def titles(figure: Figure) -> list[str]:
     return [axes.get_title(loc="left") for axes in figure.axes]
 
 
-def _heights(axes: Axes) -> list[float]:
+def heights(axes: Axes) -> list[float]:
     return [bar.get_height() for bar in axes.patches if isinstance(bar, Rectangle)]
 
 
@@ -75,9 +75,9 @@ def test_dry_run_shows_codecs_instead_of_latencies() -> None:
     figure = plots.show(report)
     figure.canvas.draw()
     assert "nothing was sent; 50 records" in str(figure.get_suptitle())
-    assert _heights(figure.axes[0]) == [50]
-    assert "Latency, p99 dotted" not in _titles(figure)
-    codecs = figure.axes[_titles(figure).index("Codecs, measured on a sample")]
+    assert heights(figure.axes[0]) == [50]
+    assert "Latency, p99 dotted" not in titles(figure)
+    codecs = figure.axes[titles(figure).index("Codecs, measured on a sample")]
     assert [bar.get_width() for bar in codecs.patches if isinstance(bar, Rectangle)] == [100, 25]
     assert [text.get_text().strip() for text in codecs.texts] == ["1.0 to 1", "4.0 to 1, 0.90 µs"]
 
@@ -93,21 +93,21 @@ def test_each_micro_batch_has_a_bar() -> None:
     reports = [replace(REPORT, batch_id=number, retries=number) for number in (3, 4)]
     figure = plots.show_stream(reports)
     figure.canvas.draw()
-    assert _heights(figure.axes[2]) == [3, 4]
-    assert _titles(figure)[0] == "Records of each micro-batch"
+    assert heights(figure.axes[2]) == [3, 4]
+    assert titles(figure)[0] == "Records of each micro-batch"
 
 
 def test_compared_writes_have_adjacent_bars() -> None:
     figure = plots.show_comparison(REPORT, replace(REPORT, duration_ms=1000))
     figure.canvas.draw()
-    assert _titles(figure)[1] == f"rate\n{MULTIPLIED} 2"
-    assert _heights(figure.axes[1]) == [300, 600]
+    assert titles(figure)[1] == f"rate\n{MULTIPLIED} 2"
+    assert heights(figure.axes[1]) == [300, 600]
 
 
 def test_different_settings_are_named() -> None:
     changed = replace(REPORT.metrics, settings=(("batch.size", "1048576"), ("linger.ms", "5")))
     figure = plots.show_comparison(REPORT, replace(REPORT, metrics=changed, duration_ms=4000))
-    assert _titles(figure)[1] == f"rate\n{DIVIDED} 2"
+    assert titles(figure)[1] == f"rate\n{DIVIDED} 2"
     (text,) = (label.get_text() for label in figure.axes[-1].texts)
     assert [line.strip() for line in text.splitlines()] == [
         *("batch.size", "16,384 → 1,048,576"),
@@ -122,7 +122,7 @@ def test_codec_is_in_the_title(codec: str, title: str) -> None:
     part = replace(PARTS[0], bytes_uncompressed=4000, bytes_sent=1000)
     metrics = replace(REPORT.metrics, settings=(("compression.type", codec),))
     figure = plots.show(replace(REPORT, partitions=(part,), metrics=metrics))
-    assert _titles(figure)[1] == f"Size by partition{title}"
+    assert titles(figure)[1] == f"Size by partition{title}"
 
 
 def test_latency_axis_has_a_decade_and_plain_numbers() -> None:

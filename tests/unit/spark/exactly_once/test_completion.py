@@ -111,7 +111,7 @@ def end_with(tmp_path: Path, more: dict[str, str]) -> ExactlyOnceCompletion:
     return ExactlyOnceCompletion(config, WriteOrigin(), stream_scope(config))
 
 
-def _report(folder: Path) -> tuple[WriteStatus, str]:
+def report_at(folder: Path) -> tuple[WriteStatus, str]:
     report = DeliveryReport.from_json(read_report(str(folder / "batch-7.json")))
     return report.status, report.transaction_outcome
 
@@ -121,7 +121,7 @@ def test_commit_is_reported(
 ) -> None:
     end.commit([DONE, DONE], 7)
     assert committer.calls == [("stream orders",), ("7", 2, "nonce")]
-    assert _report(tmp_path) == (WriteStatus.SUCCEEDED, "committed")
+    assert report_at(tmp_path) == (WriteStatus.SUCCEEDED, "committed")
 
 
 @pytest.mark.parametrize("method", ["commit", "abort"])
@@ -173,7 +173,7 @@ def test_abort_takes_the_plan_from_a_task_or_the_plan_file(
     end.abort([None, None], 7)
     aborts = [call for call in committer.calls if len(call) > 1]
     assert aborts == [("7", 1, False, "nonce"), ("7", 0, False, "planned")]
-    assert _report(tmp_path) == (WriteStatus.FAILED, "aborted")
+    assert report_at(tmp_path) == (WriteStatus.FAILED, "aborted")
 
 
 def test_abort_names_open_transactions_and_the_command_that_ends_them(
@@ -190,7 +190,7 @@ def test_abort_names_open_transactions_and_the_command_that_ends_them(
         "2 transactions may be open until they time out: orders/a, orders/b; transactions of "
         "tasks that did not finish may be open: why"
     )
-    assert _report(tmp_path) == (WriteStatus.FAILED, f"aborted, but {left}")
+    assert report_at(tmp_path) == (WriteStatus.FAILED, f"aborted, but {left}")
     assert (
         "`kafkaprod transactions abort --undecided --prefix orders "
         "--bootstrap-servers localhost:1`" in caplog.text
@@ -217,7 +217,7 @@ def test_abort_after_a_decision_reports_a_failure_with_visible_rows(
     committer.answer = CommitStatus.ROLLED_FORWARD
     end.abort([DONE, DONE], 7)
     assert committer.calls[1:] == [("7", 2, True, "nonce")]
-    assert _report(tmp_path) == (WriteStatus.FAILED, "rolled forward")
+    assert report_at(tmp_path) == (WriteStatus.FAILED, "rolled forward")
 
 
 def test_failing_abort_does_not_hide_the_error(
@@ -228,7 +228,7 @@ def test_failing_abort_does_not_hide_the_error(
 ) -> None:
     committer.answer = FencedError("a newer driver has taken over")
     end.abort([WRITTEN, None], 7)
-    status, outcome = _report(tmp_path)
+    status, outcome = report_at(tmp_path)
     assert status is WriteStatus.FAILED
     assert outcome.startswith("1 transaction may be open until it times out: orders/7;")
     assert "micro-batch 7: a newer driver has taken over" in caplog.text
@@ -244,7 +244,7 @@ def test_abort_of_a_partially_committed_batch(
 ) -> None:
     committer.answer = TornTransactionError("2 of 3 transactions are lost")
     end.abort([WRITTEN, None], 7)
-    status, outcome = _report(tmp_path)
+    status, outcome = report_at(tmp_path)
     assert (status, "only part of its transactions" in outcome) == (WriteStatus.FAILED, True)
     assert "2 of 3 transactions are lost" in caplog.text
     assert "may be open" not in caplog.text

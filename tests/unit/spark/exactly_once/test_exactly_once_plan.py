@@ -23,7 +23,7 @@ TRANSACTION = TaskTransaction(
 )
 
 
-def _plan(state: ScopeStateOf[TaskTransaction], scope: Scope = STREAM) -> ExactlyOncePlan:
+def plan_of(state: ScopeStateOf[TaskTransaction], scope: Scope = STREAM) -> ExactlyOncePlan:
     return ExactlyOncePlan(scope=scope, nonce="0123456789abcdef", state=state, timeout_ms=60_000)
 
 
@@ -39,7 +39,7 @@ def _plan(state: ScopeStateOf[TaskTransaction], scope: Scope = STREAM) -> Exactl
 def test_micro_batch_is_written_or_skipped(
     state: ScopeStateOf[TaskTransaction], batch: str, written: bool
 ) -> None:
-    assert _plan(state).must_write("q", batch) is written
+    assert plan_of(state).must_write("q", batch) is written
 
 
 @pytest.mark.parametrize(
@@ -54,23 +54,23 @@ def test_rejected_micro_batch_has_a_hint(
     state: ScopeStateOf[TaskTransaction], batch: str, hint: str
 ) -> None:
     with pytest.raises(TransactionError, match=hint) as caught:
-        _plan(state).must_write("q", batch)
+        plan_of(state).must_write("q", batch)
     assert "each attempt fails with this" in str(caught.value.hint)
 
 
 def test_new_query_takes_over_if_allowed() -> None:
-    assert replace(_plan(Done(query_id="other", batch="4")), reset=True).must_write("q", "0")
+    assert replace(plan_of(Done(query_id="other", batch="4")), reset=True).must_write("q", "0")
 
 
 def test_batch_is_written_once() -> None:
     scope = Scope.batch("orders", "2026-11-20")
-    assert _plan(NoDecision(), scope).must_write(None, scope.name)
-    assert not _plan(Done(query_id=None, batch=scope.name), scope).must_write(None, scope.name)
+    assert plan_of(NoDecision(), scope).must_write(None, scope.name)
+    assert not plan_of(Done(query_id=None, batch=scope.name), scope).must_write(None, scope.name)
 
 
 def test_earlier_batch_of_an_unknown_query_is_rejected() -> None:
     scope = Scope.batch("orders", "7")
-    latest = _plan(Done(query_id=None, batch="7", rows=10), scope)
+    latest = plan_of(Done(query_id=None, batch="7", rows=10), scope)
     earlier = replace(latest, has_later_batch=True)
     assert not latest.must_write(None, "7", "session")
     assert not earlier.must_write(None, "7")
@@ -81,7 +81,7 @@ def test_earlier_batch_of_an_unknown_query_is_rejected() -> None:
 
 
 def test_each_attempt_has_its_own_id() -> None:
-    plan = _plan(NoDecision())
+    plan = plan_of(NoDecision())
     tasks = [TaskAttempt(partition_id=3, task_attempt_id=attempt) for attempt in (70, 71)]
     first, second = (plan.transaction("q", "5", task) for task in tasks)
     assert first.transactional_id != second.transactional_id
@@ -95,7 +95,7 @@ def test_each_attempt_has_its_own_id() -> None:
 
 def test_all_attempts_of_a_task_share_their_claim() -> None:
     shared = TRANSACTION.transaction
-    plan = replace(_plan(NoDecision()), shared=shared)
+    plan = replace(plan_of(NoDecision()), shared=shared)
     tasks = [TaskAttempt(partition_id=3, task_attempt_id=attempt) for attempt in (70, 71)]
     first, second = (plan.transaction("q", "5", task) for task in tasks)
     assert first == second
@@ -106,5 +106,5 @@ def test_all_attempts_of_a_task_share_their_claim() -> None:
 
 
 def test_plan_is_pickled_with_the_writer() -> None:
-    plan = _plan(Done(query_id="q", batch="5", retired_query_ids=("old",)))
+    plan = plan_of(Done(query_id="q", batch="5", retired_query_ids=("old",)))
     assert pickle.loads(pickle.dumps(plan)) == plan

@@ -19,14 +19,14 @@ BAD_UTF8 = [b"a\xff", b"\xc3\x28", b"\xed\xa0\x80"]
 def test_topics_of_rows_are_collected_even_if_invalid(bad: bytes, kind: pa.DataType) -> None:
     """A topic name that is not UTF-8 is an error of its row, not of the task."""
     column = pa.array([b"t", bad, None, b"u", b"t"]).view(pa.string())
-    batch = pa.RecordBatch.from_arrays([_as(column, kind)], ["topic"])
+    batch = pa.RecordBatch.from_arrays([encode_as(column, kind)], ["topic"])
     counted = RowCounter([batch, batch], 0)
     assert list(counted) == [batch, batch]
     assert counted.rows == 10
     assert counted.topics == frozenset({"t", "u", bad.decode(errors="replace")})
 
 
-def _as(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
+def encode_as(column: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]:
     if pa.types.is_dictionary(kind):
         return column.dictionary_encode()
     if pa.types.is_large_string(kind):

@@ -119,7 +119,7 @@ def test_report_has_transactions_for_as_many_tasks_as_lines() -> None:
     tasks = []
     for number in range(20, 0, -1):
         transaction = replace(OPEN, transactional_id=f"orders/{number:02}", epoch=number)
-        tasks.append(_in_transaction(transaction))
+        tasks.append(in_transaction(transaction))
     everything = transactions_of([*tasks, EMPTY], ReportTasks.ALL)
     assert [(transaction.transactional_id, transaction.epoch) for transaction in everything] == [
         (f"orders/{number:02}", number) for number in range(1, 21)
@@ -130,10 +130,10 @@ def test_report_has_transactions_for_as_many_tasks_as_lines() -> None:
 
 
 def test_tasks_with_a_shared_transaction_count_it_once() -> None:
-    tasks = [replace(_in_transaction(OPEN), shared=OPEN)] * 3
+    tasks = [replace(in_transaction(OPEN), shared=OPEN)] * 3
     assert len(transactions_of(tasks, ReportTasks.ALL)) == 1
 
 
-def _in_transaction(transaction: TransactionalProducer) -> TaskResult:
+def in_transaction(transaction: TransactionalProducer) -> TaskResult:
     assert WRITTEN.transaction is not None
     return replace(WRITTEN, transaction=replace(WRITTEN.transaction, transaction=transaction))

@@ -23,7 +23,7 @@ from tests.support.clock import ManualClock
 EMPTY = TaskResult(outcome=TaskOutcome.EMPTY, query_id=None, batch="b")
 
 
-def _written(started_ms: int, timeout_ms: int = 60_000) -> TaskResult:
+def written(started_ms: int, timeout_ms: int = 60_000) -> TaskResult:
     transaction = TaskTransaction(
         transaction=TransactionalProducer(
             transactional_id="t", producer_id=1, epoch=0, version=TransactionVersion.V2
@@ -37,21 +37,21 @@ def _written(started_ms: int, timeout_ms: int = 60_000) -> TaskResult:
 
 
 def test_transaction_closest_to_its_timeout_counts() -> None:
-    results = [_written(90_000), _written(70_000), EMPTY, _written(10_000, 900_000)]
+    results = [written(90_000), written(70_000), EMPTY, written(10_000, 900_000)]
     assert oldest(results, 100_000) == (0.5, 30_000, 60_000)
     assert oldest([EMPTY], 100_000) == (0.0, 0, 0)
 
 
 def test_warning_at_half_of_the_timeout(caplog: pytest.LogCaptureFixture) -> None:
-    warn_of_long_transactions("micro-batch 7", [_written(71_000)], 100_000)
+    warn_of_long_transactions("micro-batch 7", [written(71_000)], 100_000)
     assert not caplog.records
-    warn_of_long_transactions("micro-batch 7", [_written(70_000)], 100_000)
+    warn_of_long_transactions("micro-batch 7", [written(70_000)], 100_000)
     assert caplog.messages[0].startswith(
         "micro-batch 7: its oldest transaction was open for 30 s of the 60 s"
     )
 
 
-def _config(servers: str = "unreachable:9092", **more: str) -> SinkConfig:
+def sink_config(servers: str = "unreachable:9092", **more: str) -> SinkConfig:
     return SinkConfig.parse(
         {
             "kafka.bootstrap.servers": servers,
@@ -64,25 +64,25 @@ def _config(servers: str = "unreachable:9092", **more: str) -> SinkConfig:
 
 def test_timeout_too_short_for_a_safe_decision_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeouts, "broker_cap_ms", lambda _: 900_000)
-    assert transaction_timeout_ms(_config()) == 900_000
-    assert transaction_timeout_ms(_config(profile="java")) == 60_000
+    assert transaction_timeout_ms(sink_config()) == 900_000
+    assert transaction_timeout_ms(sink_config(profile="java")) == 60_000
     with pytest.raises(ConfigError, match=r"59999; .* 60000") as caught:
-        transaction_timeout_ms(_config(kafka__transaction__timeout__ms="59999"))
+        transaction_timeout_ms(sink_config(kafka__transaction__timeout__ms="59999"))
     assert "remove it to use the brokers' maximum" in str(caught.value)
     short = {"kafka__transaction__timeout__ms": "20000", "atomicBatch": "true"}
-    assert transaction_timeout_ms(_config(**short)) == 20_000  # a single EndTxn is the decision
+    assert transaction_timeout_ms(sink_config(**short)) == 20_000  # a single EndTxn is the decision
     monkeypatch.setattr(timeouts, "broker_cap_ms", lambda _: 30_000)
-    assert transaction_timeout_ms(_config(twoPhaseCommit="true")) == NO_TIMEOUT_MS
+    assert transaction_timeout_ms(sink_config(twoPhaseCommit="true")) == NO_TIMEOUT_MS
     for more in ({}, {"kafka__transaction__timeout__ms": "20000"}):
         with pytest.raises(ConfigError, match=r"transaction\.max\.timeout\.ms"):
-            transaction_timeout_ms(_config(**more))
+            transaction_timeout_ms(sink_config(**more))
 
 
 def test_maximum_of_the_brokers_is_requested_again_after_a_minute() -> None:
     clock = ManualClock()
     with EmbeddedBroker(transaction_max_timeout_ms=700_000) as kafka:
         port = kafka.nodes[0].port
-        config = _config(kafka.bootstrap_servers).producer
+        config = sink_config(kafka.bootstrap_servers).producer
         assert broker_cap_ms(config, clock) == 700_000
     with EmbeddedBroker(port=port, transaction_max_timeout_ms=800_000):
         clock.advance(59)

@@ -49,7 +49,7 @@ def test_error_of_an_earlier_attempt_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def _plan(stream: StreamIdentity) -> WriteOrigin:
+def plan(stream: StreamIdentity) -> WriteOrigin:
     """Return the origin of a micro-batch as planning pickles it to the tasks."""
     origin = WriteOrigin.of_stream(stream)
     origin.planning_file.store(origin.planned)
@@ -57,36 +57,36 @@ def _plan(stream: StreamIdentity) -> WriteOrigin:
     return task
 
 
-def _taken(stream: StreamIdentity) -> str | None:
+def taken(stream: StreamIdentity) -> str | None:
     return WriteOrigin.of_stream(stream, is_planning=False).error_file.take()
 
 
 @pytest.mark.usefixtures("application")
 def test_abort_finds_the_error_of_the_planned_micro_batch() -> None:
-    task, other = _plan(STREAM), _plan(StreamIdentity("other", ""))
+    task, other = plan(STREAM), plan(StreamIdentity("other", ""))
     with pytest.raises(ColumnError), task.error_file.storing_errors():
         raise ERROR
     other.error_file.store(KafkaProdError("of another stream"))
-    assert (_taken(STREAM) or "").startswith("ColumnError: row 3")
-    assert _taken(STREAM) is None
+    assert (taken(STREAM) or "").startswith("ColumnError: row 3")
+    assert taken(STREAM) is None
 
 
 def test_error_of_an_earlier_run_is_not_taken(application: Path) -> None:
     """A task may fail after abort(), and before or after the micro-batch is planned again."""
-    earlier = _plan(STREAM)
-    assert _taken(STREAM) is None
+    earlier = plan(STREAM)
+    assert taken(STREAM) is None
     earlier.error_file.store(ERROR)
-    _plan(STREAM)
+    plan(STREAM)
     assert not list(application.glob("*.error*"))
     earlier.error_file.store(ERROR)
-    assert _taken(STREAM) is None
+    assert taken(STREAM) is None
 
 
 @pytest.mark.usefixtures("application")
 def test_streams_without_an_identity_share_no_errors() -> None:
     unknown = StreamIdentity("", "")
-    _plan(unknown).error_file.store(ERROR)
-    assert _taken(unknown) is None
+    plan(unknown).error_file.store(ERROR)
+    assert taken(unknown) is None
 
 
 def test_record_statuses_are_left_to_the_report(tmp_path: Path) -> None:

@@ -46,26 +46,26 @@ REPORT = DeliveryReport(tasks=1, retries=2)
 DONE = CommitMessage(REPORT)
 
 
-def _task(**options: str) -> TaskWriter:
+def new_task(**options: str) -> TaskWriter:
     named = {name.replace("__", "."): value for name, value in options.items()}
     config = SinkConfig.parse({"kafka.bootstrap.servers": "localhost:1", "topic": "t", **named})
     return TaskWriter(config, column_roles())
 
 
-def _commit_and_abort(task: TaskWriter, *messages: CommitMessage) -> None:
+def commit_and_abort(task: TaskWriter, *messages: CommitMessage) -> None:
     write_completion(task).commit(messages or (DONE,))
     write_completion(task).abort(messages or (DONE, None))
     write_completion(task).commit(messages or (DONE,), 7)
     write_completion(task).abort(messages or (DONE, None), 7)
 
 
-def _read(path: Path) -> DeliveryReport:
+def read(path: Path) -> DeliveryReport:
     return DeliveryReport.from_json(read_report(str(path)))
 
 
 @pytest.mark.parametrize("path", ["/dev/full", "dbfs:/x", "s3a://b/x", "/dev/null/x", "{folder}"])
 def test_invalid_report_path(path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    _commit_and_abort(_task(reportPath=path.format(folder=tmp_path)))
+    commit_and_abort(new_task(reportPath=path.format(folder=tmp_path)))
     assert "no report of the write was written; data in Kafka is unaffected" in caplog.text
 
 
@@ -78,9 +78,9 @@ def test_unnamed_streams_share_a_path(
     path = tmp_path / "reports"
     for tasks, query in ((1, "first"), (2, "second"), (3, "first"), (4, "second")):
         report = replace(REPORT, tasks=tasks, query_id=query)
-        write_completion(_task(reportPath=str(path))).commit((CommitMessage(report),), 7)
+        write_completion(new_task(reportPath=str(path))).commit((CommitMessage(report),), 7)
     files = sorted(path.rglob("batch-7.json"))
-    assert [_read(file).tasks for file in files] == [3, 4]
+    assert [read(file).tasks for file in files] == [3, 4]
     assert files[0].parent == path
     assert caplog.text.count("is used by another stream") == 1
 
@@ -92,16 +92,16 @@ def test_failure_of_an_unknown_stream_replaces_no_report(
     here = ReportFolder.of(tmp_path / "files")
     monkeypatch.setattr(ReportFolder, "here", classmethod(lambda _: here))
     path = tmp_path / "reports"
-    writer = write_completion(_task(reportPath=str(path)))
+    writer = write_completion(new_task(reportPath=str(path)))
     writer.abort((None,), 7)
-    assert not _read(path / "batch-7.json").query_id
+    assert not read(path / "batch-7.json").query_id
     done = replace(REPORT, tasks=1, query_id="first")
     writer.commit((CommitMessage(done),), 7)
     for _ in range(2):
         writer.abort((None,), 7)
-    assert _read(path / "batch-7.json").tasks == 1
+    assert read(path / "batch-7.json").tasks == 1
     [other] = (file for file in path.rglob("batch-7.json") if file.parent != path)
-    assert _read(other).error
+    assert read(other).error
 
 
 def test_hanging_store_fails_neither_commit_nor_abort(
@@ -112,7 +112,7 @@ def test_hanging_store_fails_neither_commit_nor_abort(
 
     monkeypatch.setattr(publication, "write_report", hangs)
     monkeypatch.setattr(publication, "read_report", hangs)
-    _commit_and_abort(_task(reportPath="gs://b/x"))
+    commit_and_abort(new_task(reportPath="gs://b/x"))
     assert "no answer for gs://b/x/batch-7.json" in caplog.text
 
 
@@ -130,7 +130,7 @@ def test_hanging_folder_leaves_one_thread(
     monkeypatch.setattr(ReportFolder, "here", classmethod(lambda _: here))
     for call in (write_report, read_report):
         monkeypatch.setattr(publication, call.__name__, partial(call, timeout_s=0.1))
-    task, batches = _task(reportPath=str(tmp_path / "reports" / name)), range(4)
+    task, batches = new_task(reportPath=str(tmp_path / "reports" / name)), range(4)
     pipes = [Path(micro_batch_path(str(task.config.report_path), batch)) for batch in batches]
     for pipe in pipes:
         pipe.parent.mkdir(parents=True, exist_ok=True)
@@ -155,10 +155,10 @@ def test_hanging_folder_leaves_one_thread(
     ],
 )
 def test_exporters_without_destination(options: dict[str, str]) -> None:
-    _commit_and_abort(_task(**options))
+    commit_and_abort(new_task(**options))
 
 
-class _Failing:
+class Failing:
     """Raises an error on any attribute access."""
 
     def __getattr__(self, name: str) -> object:
@@ -170,11 +170,11 @@ class _Failing:
 )
 def test_reports_of_another_version(part: str, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    broken: dict[str, Any] = {part: _Failing()}
+    broken: dict[str, Any] = {part: Failing()}
     strange = CommitMessage(replace(REPORT, **broken))
-    _commit_and_abort(_task(), strange)
-    write_completion(_task(reportPath=str(path))).commit([DONE, strange, DONE])
-    report = _read(path)
+    commit_and_abort(new_task(), strange)
+    write_completion(new_task(reportPath=str(path))).commit([DONE, strange, DONE])
+    report = read(path)
     assert (report.status, report.tasks, report.retries) == (WriteStatus.SUCCEEDED, 2, 4)
     assert "1 of 3 tasks' reports cannot be merged" in report.error
 
@@ -186,7 +186,7 @@ def test_report_without_a_field() -> None:
     older = object.__new__(DeliveryReport)
     for name, value in zip(names, state, strict=False):
         object.__setattr__(older, name, value)
-    _commit_and_abort(_task(), CommitMessage(older))
+    commit_and_abort(new_task(), CommitMessage(older))
 
 
 @pytest.mark.parametrize(("module", "name"), [(publication, "summarize"), (summary, "advise")])
@@ -198,7 +198,7 @@ def test_failing_summary_fails_neither_commit_nor_abort(
 
     monkeypatch.setattr(module, name, fails)
     path = tmp_path / "reports"
-    _commit_and_abort(_task(reportPath=str(path / "batch-7.json")))
+    commit_and_abort(new_task(reportPath=str(path / "batch-7.json")))
     assert (path / "batch-7.json").is_file() or (path / "batch-7.json").is_dir()
 
 
@@ -211,28 +211,28 @@ def test_closed_stderr_fails_neither_commit_nor_abort(
     monkeypatch.setattr(sys, "stderr", stream)
     logger.addHandler(handler)
     try:
-        _commit_and_abort(_task(reportPath="/dev/full"))
+        commit_and_abort(new_task(reportPath="/dev/full"))
     finally:
         logger.removeHandler(handler)
 
 
 def test_report_of_each_outcome(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
-    task = _task(reportPath=str(path))
+    task = new_task(reportPath=str(path))
     Publication.of(task.config, task.origin).announce()
-    running = _read(path)
+    running = read(path)
     assert (running.status, running.tasks) == (WriteStatus.RUNNING, 0)
     write_completion(task).abort([DONE, None])
-    failed = _read(path)
+    failed = read(path)
     assert (failed.status, failed.tasks) == (WriteStatus.FAILED, 1)
     assert "see the exception that Spark raised" in failed.error
     assert "status" in summarize(failed)
     task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path / "w.error")))
     task.origin.error_file.store(ReportError("that is why"))
     write_completion(task).abort([DONE, None])
-    assert _read(path).error == "ReportError: that is why"
+    assert read(path).error == "ReportError: that is why"
     write_completion(task).commit([DONE])
-    done = _read(path)
+    done = read(path)
     assert (done.status, done.error, done.tasks) == (WriteStatus.SUCCEEDED, "", 1)
     assert running.written_at <= failed.written_at <= done.written_at
 
@@ -252,7 +252,7 @@ def test_report_of_a_failure_elsewhere_has_no_error_of_a_retried_task(
         task.run(rows)
 
     path = tmp_path / "report.json"
-    task = _task(reportPath=str(path))
+    task = new_task(reportPath=str(path))
     task.origin = WriteOrigin(error_file=ErrorFile(str(tmp_path / "w.error")))
     with pytest.raises(ReportError):
         run(0, map(fail, [0]))
@@ -262,7 +262,7 @@ def test_report_of_a_failure_elsewhere_has_no_error_of_a_retried_task(
         run(0, map(fail, [0]))
     run(0, iter(()))
     write_completion(task).abort([DONE, None])
-    assert "see the exception that Spark raised" in _read(path).error
+    assert "see the exception that Spark raised" in read(path).error
 
 
 def test_stale_report_is_deleted_if_the_final_one_cannot_be_written(
@@ -274,7 +274,7 @@ def test_stale_report_is_deleted_if_the_final_one_cannot_be_written(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     path = tmp_path / "report.json"
-    task = _task(reportPath=path.as_uri())
+    task = new_task(reportPath=path.as_uri())
     Publication.of(task.config, task.origin).announce()
     with monkeypatch.context() as full:
         full.setattr(Path, "write_bytes", fails)
@@ -284,13 +284,13 @@ def test_stale_report_is_deleted_if_the_final_one_cannot_be_written(
 
 
 def test_interrupted_micro_batch_mentions_that_a_stop_is_no_error(tmp_path: Path) -> None:
-    task = _task(reportPath=str(tmp_path))
+    task = new_task(reportPath=str(tmp_path))
     planned = "2026-01-02T03:04:05.000+00:00"
     file = PlanningFile(str(tmp_path / "session" / "q.planned"))
     file.store(PlanningData(at=planned))
     task.origin = WriteOrigin(planning_file=file)
     write_completion(task).abort([None], 3)
-    report = _read(tmp_path / "batch-3.json")
+    report = read(tmp_path / "batch-3.json")
     assert report.started_at == planned
     assert report.duration_ms > 0
     error = report.error
@@ -322,11 +322,11 @@ def test_repeated_micro_batch_keeps_the_counts_of_visible_rows(
     )
     repeated = DeliveryReport(transaction_outcome=outcome, query_id="q")
     path = tmp_path / "batch-7.json"
-    published = Publication.of(_task(reportPath=str(tmp_path)).config, WriteOrigin(), 7)
+    published = Publication.of(new_task(reportPath=str(tmp_path)).config, WriteOrigin(), 7)
     for other in ({"query_id": "another"}, {"batch_id": 6}, {}):
         write_report(str(path), replace(written, **other).to_json())
         published.succeed(repeated)
-        report = _read(path)
+        report = read(path)
         assert report.status is WriteStatus.SUCCEEDED
         assert report.retries == (50 if is_kept and not other else 0)
     assert report.transaction_outcome == (stored.partition(",")[0] if is_kept else outcome)
@@ -335,11 +335,11 @@ def test_repeated_micro_batch_keeps_the_counts_of_visible_rows(
 def test_unwritable_path_fails_the_announcement(tmp_path: Path) -> None:
     for path in ("/dev/full", str(tmp_path), "dbfs:/x", "s3a://b/x"):
         with pytest.raises(ReportError):
-            Publication.of(_task(reportPath=path).config, WriteOrigin()).announce()
+            Publication.of(new_task(reportPath=path).config, WriteOrigin()).announce()
 
 
 def test_writers_can_be_pickled() -> None:
-    task = _task(reportPath="/x")
+    task = new_task(reportPath="/x")
     for kind in (KafkaProdWriter, KafkaProdStreamWriter):
         copy = pickle.loads(pickle.dumps(kind(task, write_completion(task))))
         assert copy.task.config.report_path == "/x"
@@ -359,7 +359,7 @@ def test_path_of_a_micro_batch_report(
     option: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    task = _task(reportPath=option)
+    task = new_task(reportPath=option)
     publication.check_report_folder(task.config, None)
     write_completion(task).commit([DONE], 7)
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
@@ -370,17 +370,17 @@ def test_report_folder_is_checked_once_per_application(tmp_path: Path) -> None:
     reports, file = tmp_path / "reports", tmp_path / "file"
     folder = ReportFolder(tmp_path / "session", tmp_path / "application")
     check = publication.check_report_folder
-    check(_task(reportPath=str(reports)).config, folder)
+    check(new_task(reportPath=str(reports)).config, folder)
     reports.rmdir()
     for path in (reports, file):
         path.write_text("in the way")
-    check(_task(reportPath=str(reports)).config, folder)
+    check(new_task(reportPath=str(reports)).config, folder)
     for _ in range(2):
         with pytest.raises(ReportError):
-            check(_task(reportPath=str(file)).config, folder)
+            check(new_task(reportPath=str(file)).config, folder)
     other = replace(folder, application=tmp_path / "another application")
     with pytest.raises(ReportError):
-        check(_task(reportPath=str(reports)).config, other)
+        check(new_task(reportPath=str(reports)).config, other)
 
 
 @pytest.mark.parametrize(
@@ -410,7 +410,7 @@ def test_summary_option_selects_what_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    task = _task(**option)
+    task = new_task(**option)
     failures = {
         "full": "stay in Kafka:\nKafka delivery report",
         "line": "stay in Kafka: 0",
@@ -446,7 +446,7 @@ def test_only_problems_are_warnings(
     report: DeliveryReport, level: str, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    task = _task()
+    task = new_task()
     Publication.of(task.config, task.origin).succeed(report)
     (record,) = caplog.records
     assert record.levelname == level

@@ -17,7 +17,7 @@ REPORT = DeliveryReport(query_id="0123456789")
 
 
 @pytest.fixture(autouse=True)
-def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "KEPT", 5)
     monkeypatch.setattr(retention, "FAILED_KEPT", 20)
 

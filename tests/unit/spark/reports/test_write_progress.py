@@ -113,7 +113,7 @@ def test_script_writes_lines_to_stderr(
     assert capsys.readouterr().err == f"kafkaprod: {progress}\n"
 
 
-class _Display:
+class Display:
     """A fake of the handle that IPython's `display(..., display_id=True)` returns."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class _Display:
 
 
 def test_notebook_updates_one_line() -> None:
-    display, progress = _Display(), WriteProgress(waits_for={})
+    display, progress = Display(), WriteProgress(waits_for={})
     line = NotebookLine(display)
     line(progress)
     line.close()
@@ -132,6 +132,6 @@ def test_notebook_updates_one_line() -> None:
 
 
 def test_hanging_notebook_display_does_not_block() -> None:
-    display = _Display()
+    display = Display()
     NotebookLine(display).close()
     assert display.shown == ["no task reported progress"]

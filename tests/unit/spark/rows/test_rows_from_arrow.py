@@ -36,8 +36,8 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 LARGE = pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
 BAD_UTF8 = [b"\xff", b"a\x80b", b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80"]
 BAD_NAMES = [b"", b".", b"..", b"a/b", b"a b", "tö".encode(), b"x" * 250, b"a\n", *BAD_UTF8]
-_TEXT = st.sampled_from([b"", b"a", "ü".encode(), b"k" * 1000, None, b"\xff"])
-_ENTRIES = st.lists(st.tuples(_TEXT, st.sampled_from([None, b"", b"v", b"\xff" * 500])), max_size=3)
+TEXT = st.sampled_from([b"", b"a", "ü".encode(), b"k" * 1000, None, b"\xff"])
+ENTRIES = st.lists(st.tuples(TEXT, st.sampled_from([None, b"", b"v", b"\xff" * 500])), max_size=3)
 
 
 def text(values: list[bytes | None], kind: pa.DataType | None = None) -> pa.Array[Any]:
@@ -203,7 +203,7 @@ def test_header_key_that_is_not_utf_8(key: bytes, kind: pa.DataType) -> None:
 
 
 @given(
-    st.lists(st.none() | _ENTRIES, min_size=1, max_size=20),
+    st.lists(st.none() | ENTRIES, min_size=1, max_size=20),
     st.integers(0, 5),
     st.sampled_from([HEADERS, LARGE]),
 )

@@ -11,7 +11,7 @@ from spark_kafka_sink.spark.runtime.internals import is_continuous, latest_query
 QUERY, EPOCHS = "stream executio", "epoch update th"
 
 
-def _process(proc: Path, number: str, parent: str, *threads: str) -> None:
+def process(proc: Path, number: str, parent: str, *threads: str) -> None:
     for place, name in enumerate(threads):
         task = proc / number / "task" / f"{number}{place}"
         task.mkdir(parents=True)
@@ -19,11 +19,11 @@ def _process(proc: Path, number: str, parent: str, *threads: str) -> None:
     (proc / number / "stat").write_text(f"{number} (a) (name) S {parent} 1 1 0 -1")
 
 
-def _tree(proc: Path, *queries: str) -> Path:
+def tree(proc: Path, *queries: str) -> Path:
     """Create /proc entries for a Python worker, its daemon, the JVM and their parent."""
-    _process(proc, "self", "30", "python")
-    _process(proc, "30", "1", "python")
-    _process(proc, "1", "0", "java", "dispatcher", *queries)
+    process(proc, "self", "30", "python")
+    process(proc, "30", "1", "python")
+    process(proc, "1", "0", "java", "dispatcher", *queries)
     return proc
 
 
@@ -40,7 +40,7 @@ def _tree(proc: Path, *queries: str) -> Path:
 def test_stream_is_continuous_if_every_query_is(
     queries: tuple[str, ...], expected: bool, tmp_path: Path
 ) -> None:
-    assert is_continuous(_tree(tmp_path, *queries)) is expected
+    assert is_continuous(tree(tmp_path, *queries)) is expected
 
 
 def test_continuous_stream_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,12 +52,12 @@ def test_continuous_stream_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_detected_without_proc_or_a_thread(tmp_path: Path) -> None:
     assert not is_continuous(tmp_path / "none")
-    (_tree(tmp_path, QUERY) / "1" / "task" / "99").mkdir()
+    (tree(tmp_path, QUERY) / "1" / "task" / "99").mkdir()
     assert not is_continuous(tmp_path)
 
 
 def test_latest_query_has_the_last_started_thread(tmp_path: Path) -> None:
-    proc = _tree(tmp_path, QUERY, EPOCHS, QUERY, QUERY)
+    proc = tree(tmp_path, QUERY, EPOCHS, QUERY, QUERY)
     for number, started in {"12": "300", "13": "900", "14": "500", "15": "500"}.items():
         fields = " ".join(["0"] * 18)
         (proc / "1" / "task" / number / "stat").write_text(f"1 (a ) b) S {fields} {started} 7")

@@ -24,7 +24,7 @@ def manager(serve, requests):
 """What matters of `pyspark.daemon.manager`."""
 
 
-def _process(proc: Path, name: str, parent: int, *words: str) -> None:
+def add_process(proc: Path, name: str, parent: int, *words: str) -> None:
     (proc / name).mkdir(parents=True)
     (proc / name / "cmdline").write_text("\0".join(words))
     (proc / name / "stat").write_text(f"7 (a (strange) name) S {parent} 7 7")
@@ -40,9 +40,9 @@ def _process(proc: Path, name: str, parent: int, *words: str) -> None:
     ],
 )
 def test_log_level_of_the_parent_jvm(words: tuple[str, ...], quiet: bool, tmp_path: Path) -> None:
-    _process(tmp_path, "self", 20, "python", "-m", "pyspark.daemon")
-    _process(tmp_path, "20", 10, *words)
-    _process(tmp_path, "10", 1, "python", "job.py")
+    add_process(tmp_path, "self", 20, "python", "-m", "pyspark.daemon")
+    add_process(tmp_path, "20", 10, *words)
+    add_process(tmp_path, "10", 1, "python", "job.py")
     assert only_errors_are_logged(tmp_path) is quiet
 
 
@@ -53,7 +53,7 @@ def test_log_level_of_the_session_in_this_process(
     level: str | None, quiet: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A JVM that this process has started is not its ancestor."""
-    _process(tmp_path, "self", 1, "python", "job.py")
+    add_process(tmp_path, "self", 1, "python", "job.py")
     conf = SparkConf(loadDefaults=False)
     if level is not None:
         conf.set("spark.log.level", level)
@@ -80,10 +80,10 @@ def test_nothing_is_detected_without_proc(tmp_path: Path) -> None:
 def test_terminal_of_the_driver_is_detected(
     program: str, stderr: str, watched: bool, tmp_path: Path
 ) -> None:
-    _process(tmp_path, "self", 20, "python", "-m", "pyspark.daemon")
-    _process(tmp_path, "20", 10, "/usr/lib/jvm/bin/java", "pyspark-shell")
-    _process(tmp_path, "10", 5, "python", "-m", program)
-    _process(tmp_path, "5", 1, "bash")
+    add_process(tmp_path, "self", 20, "python", "-m", "pyspark.daemon")
+    add_process(tmp_path, "20", 10, "/usr/lib/jvm/bin/java", "pyspark-shell")
+    add_process(tmp_path, "10", 5, "python", "-m", program)
+    add_process(tmp_path, "5", 1, "bash")
     for process, target in (
         ("self", "pipe:[1]"),
         ("20", stderr),
@@ -97,8 +97,8 @@ def test_terminal_of_the_driver_is_detected(
 
 @pytest.mark.parametrize("stderr", ["/dev/pts/3", "/var/log/driver.log", "pipe:[4711]"])
 def test_terminal_of_the_process_that_calls_write(stderr: str, tmp_path: Path) -> None:
-    _process(tmp_path, "self", 5, "python", "job.py")
-    _process(tmp_path, "5", 1, "bash")
+    add_process(tmp_path, "self", 5, "python", "job.py")
+    add_process(tmp_path, "5", 1, "bash")
     for process, target in (("self", stderr), ("5", "/dev/pts/3")):
         (tmp_path / process / "fd").mkdir()
         (tmp_path / process / "fd" / "2").symlink_to(target)

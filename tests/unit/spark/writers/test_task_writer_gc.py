@@ -11,19 +11,19 @@ from spark_kafka_sink.spark.writers.task_writer import exclude_from_garbage_coll
 
 
 @pytest.fixture
-def _thawed() -> Iterator[None]:
+def thawed() -> Iterator[None]:
     yield
     gc.unfreeze()
 
 
 @pytest.fixture
-def _in_a_task() -> Iterator[None]:
+def in_a_task() -> Iterator[None]:
     TaskContext._getOrCreate()
     yield
     TaskContext._setTaskContext(None)
 
 
-@pytest.mark.usefixtures("_thawed", "_in_a_task")
+@pytest.mark.usefixtures("thawed", "in_a_task")
 def test_first_two_tasks_freeze_loaded_objects() -> None:
     kept: list[list[list[int]]] = []
     tasks, frozen = count(), []
@@ -35,7 +35,7 @@ def test_first_two_tasks_freeze_loaded_objects() -> None:
     assert frozen[3] <= frozen[1]
 
 
-@pytest.mark.usefixtures("_thawed")
+@pytest.mark.usefixtures("thawed")
 def test_nothing_is_frozen_outside_of_a_task() -> None:
     exclude_from_garbage_collection(count())
     assert not gc.get_freeze_count()

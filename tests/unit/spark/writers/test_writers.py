@@ -37,7 +37,7 @@ UNKNOWN = (None, WriterCommitMessage(), "text", DeliveryReport())
 MIXES = [(what,) for what in UNKNOWN] + [(KNOWN, what, KNOWN) for what in UNKNOWN]
 
 
-def _task() -> TaskWriter:
+def new_task() -> TaskWriter:
     options = {"kafka.bootstrap.servers": "localhost:1", "topic": "t"}
     return TaskWriter(SinkConfig.parse(options), column_roles())
 
@@ -45,19 +45,19 @@ def _task() -> TaskWriter:
 @pytest.mark.parametrize("messages", MIXES, ids=range(len(MIXES)))
 def test_commit_without_delivery_reports_fails(messages: Any) -> None:
     with pytest.raises(DeliveryError, match=f"1 of {len(messages)} p"):
-        write_completion(_task()).commit(messages)
+        write_completion(new_task()).commit(messages)
     with pytest.raises(DeliveryError, match="processingTime"):
-        write_completion(_task()).commit(messages, 3)
+        write_completion(new_task()).commit(messages, 3)
 
 
 @pytest.mark.parametrize("messages", [(), (KNOWN,), *MIXES], ids=range(2 + len(MIXES)))
 def test_abort_accepts_any_messages(messages: Any) -> None:
-    write_completion(_task()).abort(messages)
-    write_completion(_task()).abort(messages, 3)
+    write_completion(new_task()).abort(messages)
+    write_completion(new_task()).abort(messages, 3)
 
 
 def test_commit_of_reports() -> None:
-    reports = [write_completion(_task()).commit((KNOWN, KNOWN), batch) for batch in (None, 3)]
+    reports = [write_completion(new_task()).commit((KNOWN, KNOWN), batch) for batch in (None, 3)]
     assert [report.tasks for report in reports] == [2, 2]
 
 
@@ -102,7 +102,7 @@ def test_reports_that_cannot_be_merged_are_counted() -> None:
     assert report.error.startswith("1 of 3 tasks' reports cannot be merged: error ")
 
 
-def _wrote(topic: str, topic_id: UUID, records: int, last_ms: int) -> CommitMessage:
+def wrote(topic: str, topic_id: UUID, records: int, last_ms: int) -> CommitMessage:
     """Create a message as it arrives from a task."""
     message = CommitMessage(
         DeliveryReport(tasks=1), written=(WrittenTopic(topic, topic_id, records, last_ms),)
@@ -112,22 +112,22 @@ def _wrote(topic: str, topic_id: UUID, records: int, last_ms: int) -> CommitMess
 
 def test_topic_recreated_between_tasks_fails_the_write() -> None:
     messages = [
-        _wrote("t", FIRST, 70, 1_000),
-        _wrote("t", SECOND, 20, 3_000),
-        _wrote("u", FIRST, 9, 3_000),
-        _wrote("t", FIRST, 6, 2_000),
+        wrote("t", FIRST, 70, 1_000),
+        wrote("t", SECOND, 20, 3_000),
+        wrote("u", FIRST, 9, 3_000),
+        wrote("t", FIRST, 6, 2_000),
         KNOWN,
     ]
     lost = "acknowledged 76 records"
     with pytest.raises(DeliveryError, match=lost) as caught:
-        write_completion(_task()).commit(messages)
+        write_completion(new_task()).commit(messages)
     assert caught.value.topic == "t"
     with pytest.raises(DeliveryError):
-        write_completion(_task()).commit(messages, 3)
+        write_completion(new_task()).commit(messages, 3)
 
 
 def test_topics_with_one_id_each_are_accepted() -> None:
-    messages = [_wrote("t", FIRST, 70, 1_000), _wrote("u", SECOND, 6, 2_000)] * 2
+    messages = [wrote("t", FIRST, 70, 1_000), wrote("u", SECOND, 6, 2_000)] * 2
     assert complete_report(messages).tasks == 4
 
 

@@ -22,7 +22,7 @@ def released() -> Iterator[Event]:
     event.set()
 
 
-def _thread_name() -> bytes:
+def thread_name() -> bytes:
     return threading.current_thread().name.encode()
 
 
@@ -44,7 +44,7 @@ class WaitingCalls:
 
 def test_call_runs_in_another_thread() -> None:
     calls, owner = WaitingCalls(), object()
-    calls.run(owner, _thread_name)
+    calls.run(owner, thread_name)
     (result,) = calls.wait()
     assert result.owner is owner
     assert (result.value, result.error) == (b"kafkaprod-login", None)
