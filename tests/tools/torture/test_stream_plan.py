@@ -1,14 +1,9 @@
 """Plans depend only on the seed and cover all kinds and steps."""
 
-from pathlib import Path
-
-import pyarrow.parquet as pq
 import pytest
 
-from tools.docs.runs import render_runs
-from tools.torture.harness import Ledger
 from tools.torture.streams.injection.hooks import POINTS
-from tools.torture.streams.plan import Choice, Plan, draw, kinds_in_turn, number_of
+from tools.torture.streams.plan import Choice, Plan, draw, kinds_in_turn
 from tools.torture.streams.scenarios import (
     LOG,
     SCENARIOS,
@@ -51,11 +46,6 @@ def test_two_rounds_cover_all_kinds_and_node_counts(plans: list[Plan]) -> None:
     }
 
 
-def test_last_batch_has_no_fault(plans: list[Plan]) -> None:
-    for plan in (plan for plan in plans if not plan.job):
-        assert all((fault.stop.batch or 0) < plan.source.batches - 1 for fault in plan.faults)
-
-
 def test_steps_of_shared_transactions() -> None:
     for plan in (draw(seed, Sink.ATOMIC, Choice(two_phase=True)) for seed in SEEDS):
         assert not plan.source.dead
@@ -71,23 +61,3 @@ def test_steps_of_shared_transactions() -> None:
 def test_every_step_is_observable() -> None:
     named = {step for point in POINTS for step in (point.before, point.after)}
     assert set(Step) <= named | LOG | {Step.END_TXN}
-
-
-def test_files_contain_every_number_once(tmp_path: Path, plans: list[Plan]) -> None:
-    source = plans[0].source
-    source.write(tmp_path, range(source.batches))
-    tables = [pq.read_table(path) for path in sorted(tmp_path.iterdir())]
-    values = [value for table in tables for value in table["value"].to_pylist()]
-    assert [number_of(str(value).encode()) for value in values] == list(range(source.total))
-
-
-def test_ledger_continues_and_sums_up(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger.jsonl")
-    assert ledger.new_seeds(3, sink=Sink.SPARK) == [1, 2, 3]
-    line = {"kind": "driver killed", "sink": "kafka", "seed": 3, "lost": 0, "doubled": 70}
-    ledger.append({**line, "result": "LOST 1", "lost": 1})
-    ledger.append({**line, "result": "ok"})
-    assert ledger.new_seeds(4, sink=Sink.SPARK) == [1, 2, 4, 5]
-    assert ledger.new_seeds(1, sink=Sink.AT_LEAST_ONCE) == [1]
-    row = render_runs(ledger).splitlines()[2]
-    assert [cell.strip() for cell in row.split("|")][-4:-1] == ["1", "0", "70"]

@@ -3,7 +3,6 @@
 import pytest
 
 from spark_kafka_sink.config.exactly_once import (
-    EXACTLY_ONCE_OPTIONS,
     DeliveryGuarantee,
     ExactlyOnceConfig,
 )
@@ -144,11 +143,6 @@ def test_java_option_names_suggest_those_of_the_sink(name: str) -> None:
 def test_transaction_timeout_without_transactions_is_ignored() -> None:
     config = ProducerConfig.parse(SERVERS | {"kafka.transaction.timeout.ms": "5"})
     assert config == ProducerConfig.parse(SERVERS)
-
-
-def test_option_names_are_unique() -> None:
-    names = [option.name for option in EXACTLY_ONCE_OPTIONS]
-    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize(

@@ -65,10 +65,6 @@ def test_profile_options_count_as_explicit() -> None:
         parse(profile="safe", kafka__acks="1")
 
 
-def test_no_profile_sets_nothing() -> None:
-    assert load_profile(ProfileName.NONE) == {}
-
-
 def test_file_in_the_package_overrides_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

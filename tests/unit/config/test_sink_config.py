@@ -1,7 +1,7 @@
 """`SinkConfig.parse`: defaults, types and ranges of options."""
 
 import pickle
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import fields, replace
 from typing import Any, cast
 
 import pytest
@@ -148,12 +148,6 @@ def test_other_booleans_are_rejected(name: str, text: str) -> None:
     assert f"option {name} is {text!r}; allowed: true or false" in failure({name: text})
 
 
-@pytest.mark.parametrize("text", ["all", "-1"])
-def test_both_spellings_of_acks_all_keep_idempotence(text: str) -> None:
-    producer = parse(kafka__acks=text).producer
-    assert (producer.acks, producer.enable_idempotence) == (Acks.ALL, True)
-
-
 def test_every_option_has_a_field() -> None:
     derived = {"max_batched_request_size", "partitioner_function", "security"}
     merged = {"partitioner_class", "transaction_timeout_ms"}
@@ -170,14 +164,6 @@ def test_profile_java_restores_every_deviation() -> None:
         # The exactly-once options contain transaction.timeout.ms.
         if option in DEVIATIONS and option.name != TRANSACTION_TIMEOUT:
             assert getattr(producer, name) == option.java_default
-
-
-def test_both_configs_are_frozen() -> None:
-    config = SinkConfig.parse(MINIMAL)
-    with pytest.raises(FrozenInstanceError):
-        config.topic = "x"  # type: ignore[misc]
-    with pytest.raises(FrozenInstanceError):
-        config.producer.linger_ms = 1  # type: ignore[misc]
 
 
 def test_config_survives_pickling() -> None:
@@ -243,14 +229,10 @@ def test_profile_is_kept_in_the_config() -> None:
         ("kafka.linger.ms", "7.5.1", "0 to 9223372036854775807"),
         ("kafka.linger.ms", "-0.5", "0 to 9223372036854775807"),
         ("kafka.max.block.ms", "7.5", "0 to 9223372036854775807"),
-        ("kafka.linger.ms", "-1", "0 to 9223372036854775807"),
         ("kafka.linger.ms", "", "0 to 9223372036854775807"),
         ("kafka.linger.ms", "٣", "0 to 9223372036854775807"),
-        ("kafka.batch.size", "2147483648", "0 to 2147483647"),
         ("kafka.max.in.flight.requests.per.connection", "0", "1 to 2147483647"),
-        ("kafka.enable.idempotence", "yes", "true or false"),
         ("kafka.partitioner.class", "com.example.Mine", f'"", {ROUND_ROBIN}'),
-        ("includeHeaders", "1", "true or false"),
         ("profile", "saef", "none, throughput, latency, safe, java. Did you mean safe?"),
     ],
 )

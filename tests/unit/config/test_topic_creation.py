@@ -11,9 +11,6 @@ from tests.unit.config.parsing import parse
 def test_missing_options_use_the_brokers_defaults() -> None:
     assert parse(topic="t").topic_creation == TopicCreation()
     assert parse(topic="t", topic__create="true").topic_creation == TopicCreation(create=True)
-
-
-def test_topics_of_a_column_are_created() -> None:
     assert parse(topic__create="true").topic_creation == TopicCreation(create=True)
 
 

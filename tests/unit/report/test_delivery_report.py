@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import time
 from dataclasses import replace
 
 import pytest
@@ -138,11 +137,9 @@ def test_unknown_fields_are_ignored() -> None:
 
 
 @pytest.mark.deep
-def test_ten_thousand_tasks_merge_quickly_and_stay_small() -> None:
+def test_ten_thousand_tasks_merge_to_a_small_report() -> None:
     parts = [one_task(partitions=10, number=number) for number in range(10_000)]
-    begin = time.process_time()
     merged = DeliveryReport.merge_all(parts)
-    assert time.process_time() - begin < 5
     assert merged.tasks == 10_000
     assert merged.persisted == 10_000 * 10 * 100
     assert len(merged.partitions) == 10

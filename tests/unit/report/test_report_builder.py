@@ -55,14 +55,6 @@ def test_every_event_is_counted() -> None:
     assert report.slowest[0].task == TASK
 
 
-def test_only_acknowledged_records_count_as_persisted() -> None:
-    builder = ReportBuilder()
-    builder.count_sent(batch())
-    builder.count_failed("t", 0, 5, DeliveryStatus.POSSIBLY_PERSISTED, "E")
-    report = builder.build(TASK, 0)
-    assert (report.persisted, report.records) == (0, 15)
-
-
 def test_unknown_offset_is_none_and_not_minus_one() -> None:
     builder = ReportBuilder()
     builder.count_acknowledged(batch(), -1)

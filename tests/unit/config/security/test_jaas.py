@@ -1,12 +1,7 @@
 """sasl.jaas.config; tests/golden compares the parser with Kafka's own class."""
 
-from contextlib import suppress
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.jaas import JaasOptions, LoginModule, parse_jaas
 from tests.unit.config.parsing import config_error
@@ -90,27 +85,6 @@ def test_jaas_file_is_not_mistaken_for_an_option() -> None:
 )
 def test_misspelled_login_module(name: str) -> None:
     assert failure(f"{name} required;").endswith(f"an unknown login module. Did you mean {PLAIN}?")
-
-
-def test_unknown_login_module_gets_no_suggestion() -> None:
-    assert "Supported: " in failure("com.example.security.LoginModule required;")
-
-
-def quoted(text: str) -> str:
-    """Quote a text as the documentation describes."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + escaped.replace("\n", "\\n").replace("\r", "\\r") + '"'
-
-
-@given(st.dictionaries(st.from_regex(r"[A-Za-z_]{1,9}", fullmatch=True), st.text()))
-def test_quoted_values_round_trip(values: dict[str, str]) -> None:
-    assert options(" ".join(f"{name}={quoted(value)}" for name, value in values.items())) == values
-
-
-@given(st.text(alphabet=st.sampled_from("ab19.-_$ \t\r\n\"'\\/*=;é€")))
-def test_any_text_is_parsed_or_rejected_with_a_message(text: str) -> None:
-    with suppress(ConfigError):
-        assert parse_jaas(f"{PLAIN} required {text}", OPTION).module is LoginModule.PLAIN
 
 
 def test_values_are_secrets_and_may_be_references() -> None:

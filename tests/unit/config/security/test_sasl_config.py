@@ -59,11 +59,6 @@ def failure(mechanism: str, jaas: str = "", **options: str) -> str:
     return config_error(parse, mechanism, jaas, **options)
 
 
-def test_default_is_plaintext() -> None:
-    config = ProducerConfig.parse({"kafka.bootstrap.servers": "broker:9092"})
-    assert config.security == SecurityConfig()
-
-
 @pytest.mark.parametrize("protocol", SecurityProtocol)
 def test_tls_and_sasl_are_present_if_the_protocol_uses_them(protocol: SecurityProtocol) -> None:
     options = {"sasl.username": "a", "sasl.password": "b", "sasl.mechanism": "PLAIN"}

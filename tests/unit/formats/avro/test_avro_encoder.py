@@ -14,10 +14,8 @@ from hypothesis import given
 
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import (
     EncoderSpec,
-    Framing,
     compile_encoder,
     derive_schema,
 )
@@ -306,17 +304,3 @@ def test_numbers_are_times_of_day(type_: str, logical: str, day: int) -> None:
         dt.time(),
         dt.time.max.replace(microsecond=999_000 if type_ == "int" else 999_999),
     ]
-
-
-def test_union_of_null_and_a_record() -> None:
-    schema = ["null", record(("a", "int"))]
-    array = pa.array([{"a": 5}, None], pa.struct([("a", pa.int32())]))
-    assert encode(array, schema) == [b"\2\n", None]
-
-
-def test_prefix_precedes_each_payload_except_tombstones() -> None:
-    array = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
-    framing = Framing(b"\0\0\0\0\1")
-    spec = EncoderSpec(format=Format.AVRO, schema=json.dumps(record(("a", "int"))), framing=framing)
-    encoded = compile_encoder(spec, array.type).encode(array, EncodingErrors(2))  # type: ignore[arg-type]
-    assert encoded.to_pylist() == [b"\0\0\0\0\1\2", None]

@@ -48,17 +48,6 @@ def test_invalid_rows_are_found(schema: Any, *, writes_nulls: bool) -> None:
     assert errors.rows.tolist() == invalid_rows(ARRAY, schema, writes_nulls=writes_nulls)
 
 
-def test_faults_name_the_field() -> None:
-    errors = errors_of(ARRAY, an_object(["a"]))
-    assert [(error.row, error.path, error.problem) for error in errors] == [
-        (1, "a", "is null, but must not be"),
-    ]
-    errors = errors_of(ARRAY, an_object(c=an_object(d={"enum": ["R"]})))
-    assert [(error.row, error.path, error.problem) for error in errors] == [
-        (1, "c.d", "is not in the schema's `enum`"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("schema", "message"),
     [

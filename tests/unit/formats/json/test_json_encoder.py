@@ -20,7 +20,6 @@ from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import (
     EncoderSpec,
-    Framing,
     compile_encoder,
     derive_schema,
 )
@@ -186,12 +185,6 @@ def test_null_structs_fields_and_values_below_them() -> None:
     assert encode(array.slice(5)) == []
     with_nulls = EncoderSpec(format=Format.JSON, writes_nulls=True)
     assert encode(array.slice(2, 1), with_nulls) == ['{"a":"b","s":null}']
-
-
-def test_prefix_precedes_each_payload_except_tombstones() -> None:
-    array = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
-    spec = EncoderSpec(format=Format.JSON, framing=Framing(b"\0\0\0\0\1"))
-    assert encode(array, spec) == ['\0\0\0\0\1{"a":1}', None]
 
 
 def test_strings_that_are_not_utf8_are_encoding_errors() -> None:
