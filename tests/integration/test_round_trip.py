@@ -44,7 +44,7 @@ def value_of(number: int) -> bytes | None:
     return b"" if number % 11 == 0 else b"value %d " % number * (number % 90)
 
 
-def write_and_read(topic: str, codec: Codec) -> list[ForeignRecord]:
+def expected_records(topic: str, codec: Codec) -> list[ForeignRecord]:
     return [
         ForeignRecord(
             topic=topic,
@@ -75,7 +75,7 @@ def write(bootstrap_servers: str, topic: str) -> Written:
     expected: list[ForeignRecord] = []
     reports = {}
     for codec in Codec:
-        records = write_and_read(topic, codec)
+        records = expected_records(topic, codec)
         expected += records
         reports[codec] = produce(
             bootstrap_servers,

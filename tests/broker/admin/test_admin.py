@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.config.topic_config import TOPIC_NAMES
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -80,28 +78,6 @@ def configs_of(raw: RawClient, topic: str, **values: Any) -> dict[str, Any]:
     request = {"resources": [resource], "include_synonyms": False} | values
     result = raw.call(ApiKey.DESCRIBE_CONFIGS, 4, **request).results[0]
     return {config.name: config for config in result.configs}
-
-
-def config(raw: RawClient, topic: str, name: str) -> tuple[str | None, int]:
-    config = configs_of(raw, topic)[name]
-    return config.value, config.config_source
-
-
-@pytest.mark.parametrize("version", range(2))
-def test_configs_are_altered_unless_the_request_only_validates(
-    any_raw: RawClient, topic: str, version: int
-) -> None:
-    change = (SET, "flush.ms", "1234")
-    assert alter(any_raw, topic, change, version=version, validate_only=True) is NO_ERROR
-    assert config(any_raw, topic, "flush.ms") == (str(2**63 - 1), 5)
-    assert alter(any_raw, topic, change, version=version) is NO_ERROR
-    wait_until_equal(lambda: config(any_raw, topic, "flush.ms"), ("1234", 1))
-    append = (APPEND, "cleanup.policy", "compact")
-    assert alter(any_raw, topic, append, (DELETE, "flush.ms", None)) is NO_ERROR
-    wait_until_equal(lambda: config(any_raw, topic, "cleanup.policy"), ("delete,compact", 1))
-    wait_until_equal(lambda: config(any_raw, topic, "flush.ms"), (str(2**63 - 1), 5))
-    assert alter(any_raw, topic, (SUBTRACT, "cleanup.policy", "delete")) is NO_ERROR
-    wait_until_equal(lambda: config(any_raw, topic, "cleanup.policy"), ("compact", 1))
 
 
 def test_changed_limit_applies_immediately(any_raw: RawClient, topic: str) -> None:

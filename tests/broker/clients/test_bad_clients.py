@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
-from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME
 from spark_kafka_sink.kafka.protocol.messages import build, request_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
@@ -75,13 +74,6 @@ def test_invalid_bytes_close_the_connection(shared: EmbeddedBroker, data: bytes)
         assert client.closed()
 
 
-def test_random_bytes_do_not_stop_the_broker(shared: EmbeddedBroker) -> None:
-    generator = random.Random(1)
-    for _ in range(50):
-        with connect(shared) as client:
-            client.socket.sendall(generator.randbytes(generator.randrange(1, 300)))
-
-
 def test_truncated_requests_write_nothing(shared: EmbeddedBroker) -> None:
     request = build(request_type(ApiKey.PRODUCE, 9), produce_values("t", bytes(batch(5))))
     frame = request_frame(request, 1, "half")
@@ -93,14 +85,6 @@ def test_truncated_requests_write_nothing(shared: EmbeddedBroker) -> None:
 
 def produce_count(broker: EmbeddedBroker) -> int:
     return sum(struct.unpack_from(">i", data, 57)[0] for data in broker.batches("t", 0))
-
-
-def test_request_sent_byte_by_byte(shared: EmbeddedBroker) -> None:
-    request = build(request_type(ApiKey.METADATA, 9), {"topics": None})
-    with connect(shared) as client:
-        for byte in request_frame(request, 0, "slow"):
-            client.socket.sendall(bytes([byte]))
-        assert client.receive(ApiKey.METADATA, 9).topics[0].name == "t"
 
 
 def test_many_short_connections(shared: EmbeddedBroker) -> None:
@@ -143,14 +127,6 @@ def test_requests_with_random_fields(shared: EmbeddedBroker, data: st.DataObject
         client.socket.settimeout(0.02)
         with contextlib.suppress(OSError):
             client.socket.recv(1)
-
-
-def test_unknown_members_do_not_create_groups(shared: EmbeddedBroker) -> None:
-    with connect(shared) as client:
-        for api in (ApiKey.HEARTBEAT, ApiKey.SYNC_GROUP):
-            response = client.call(api, 3, group_id="nobody", member_id="x", generation_id=1)
-            assert response.error_code is ErrorCode.unknown_member_id
-        assert "nobody" not in {g.group_id for g in client.call(ApiKey.LIST_GROUPS, 3).groups}
 
 
 def memory_of(process: subprocess.Popen[str]) -> float:
@@ -213,16 +189,3 @@ def test_megabytes_of_random_bytes(broker_process: tuple[subprocess.Popen[str], 
         with RawClient(address) as client, contextlib.suppress(OSError):
             client.socket.sendall(generator.randbytes(1 << 20))
     assert memory_of(process) - before < 60
-
-
-@pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.JOIN_GROUP])
-def test_huge_array_lengths(shared: EmbeddedBroker, api: ApiKey) -> None:
-    """Valid headers, and bodies with an array length of two billion."""
-    version = HANDLERS[api].versions.highest
-    for fill in (b"\xff" * 40, b"\x7f" * 40, b"\xfe\xff\xff\xff\x0f" * 8, b"\0" * 3 + b"\xff" * 30):
-        body = struct.pack(">hhih", api, version, 1, -1) + b"\0" + fill
-        with connect(shared) as client:
-            client.socket.sendall(struct.pack(">i", len(body)) + body)
-            client.socket.settimeout(5)
-            with contextlib.suppress(ConnectionResetError):
-                client.socket.recv(100)

@@ -63,14 +63,6 @@ def elect_unclean(raw: RawClient) -> None:
     assert answer.replica_election_results[0].partition_result[0].error_code is ErrorCode.none
 
 
-def test_replicas_without_lag_are_immediately_complete() -> None:
-    with cluster() as kafka, client(kafka) as raw:
-        assert produce(raw, "t", batch(3)).error_code is ErrorCode.none
-        state = kafka.partition_state("t", 0)
-        assert (state.replicas, state.in_sync) == ((1, 2, 3), (1, 2, 3))
-        assert (state.high_watermark, state.end_offset) == (3, 3)
-
-
 def test_acks_all_waits_for_followers() -> None:
     with cluster(follower_lag_ms=3_000) as kafka, client(kafka) as raw:
         started = time.monotonic()
@@ -201,39 +193,6 @@ class TestStoppedNodes:
             before = kafka.partition_state("t", 0).leader_epoch
         with cluster(data_dir=str(tmp_path)) as kafka:
             assert kafka.partition_state("t", 0).leader_epoch == before + 1
-
-    def test_unreplicated_records_are_lost(self) -> None:
-        with cluster() as kafka, client(kafka) as first, client(kafka, 2) as second:
-            producer = new_producer_id(first)
-            produce(first, "t", batch(2, producer=(producer, 0, 0)))
-            kafka.set_follower_lag(60_000)
-            produce(first, "t", batch(2, producer=(producer, 0, 2)), acks=1)
-            assert kafka.end_offsets("t")[0] == 4
-            kafka.stop_node(1)
-            assert kafka.end_offsets("t")[0] == 2
-            kafka.set_follower_lag(0)
-            answer = produce(second, "t", batch(2, producer=(producer, 0, 2)))
-            assert (answer.error_code, answer.base_offset) == (ErrorCode.none, 2)
-
-    def test_failed_truncation_leaves_no_leader(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with cluster(data_dir=str(tmp_path)) as kafka, client(kafka) as first:
-            produce(first, "t", batch(2))
-            kafka.set_follower_lag(60_000)
-            produce(first, "t", batch(2), acks=1)
-            kafka.move_leader("t", 1, 1)
-            with monkeypatch.context() as patch:
-                patch.setattr("os.ftruncate", fail)
-                kafka.stop_node(1)
-                assert kafka.partition_state("t", 0).leader == -1
-                assert kafka.partition_state("t", 1).leader == 2
-            wait_until(lambda: kafka.partition_state("t", 0).leader == 2)
-            assert kafka.end_offsets("t")[0] == 2
-            with client(kafka, 2) as second:
-                assert produce(second, "t", batch(1), acks=1).base_offset == 2
-        with EmbeddedBroker(data_dir=str(tmp_path)) as kafka:
-            assert kafka.end_offsets("t")[0] == 3
 
     def test_failed_write_of_an_index_loses_no_records(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

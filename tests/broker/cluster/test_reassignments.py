@@ -100,18 +100,6 @@ def test_new_partitions_with_assignments(raw: RawClient, unique_topic: str) -> N
     }
 
 
-@pytest.mark.parametrize("wrong", [[3, 77], [], [3, 3], [3], [1, 2, 3]])
-def test_invalid_assignments_of_new_partitions(
-    raw: RawClient, unique_topic: str, wrong: list[int]
-) -> None:
-    create_on(raw, unique_topic, [[2, 3]])
-    expected = [{"broker_ids": [3, 1]}, {"broker_ids": wrong}]
-    item = {"name": unique_topic, "count": 3, "assignments": expected}
-    response = raw.call(ApiKey.CREATE_PARTITIONS, 3, topics=[item], timeout=TIMEOUT)
-    assert response.results[0].error_code is ErrorCode.invalid_replica_assignment
-    assert len(assignments_of(raw, unique_topic)) == 1
-
-
 @pytest.mark.parametrize(
     ("before", "after"), [([1, 2], [3, 2]), ([1], [2]), ([1, 2, 3], [2]), ([1], [3, 1, 2])]
 )
@@ -182,12 +170,6 @@ class TestSlowReplication:
         wait_until(lambda: not ongoing(client))
         assert assignments_of(client, "t")[0] == ([3, 2], [2, 3], 3)
 
-    def test_cancelled_reassignment_keeps_the_replicas(self, client: RawClient) -> None:
-        assert reassign(client, "t", 0, None) is ErrorCode.no_reassignment_in_progress
-        assert reassign(client, "t", 0, [3, 2]) is NO_ERROR
-        assert reassign(client, "t", 0, None) is NO_ERROR
-        assert (assignments_of(client, "t")[0], ongoing(client)) == (([1], [1], 1), {})
-
     def test_changed_reassignment_replaces_the_earlier_one(
         self, slow: EmbeddedBroker, client: RawClient
     ) -> None:
@@ -197,15 +179,6 @@ class TestSlowReplication:
         slow.set_follower_lag(0)
         wait_until(lambda: not ongoing(client))
         assert assignments_of(client, "t")[0] == ([2], [2], 2)
-
-    def test_deleted_topic_ends_reassignment(self, client: RawClient) -> None:
-        assert reassign(client, "t", 0, [3]) is NO_ERROR
-        client.call(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout=TIMEOUT)
-        wait_until(lambda: not ongoing(client))
-
-    def test_preferred_leader_out_of_sync(self, client: RawClient) -> None:
-        assert reassign(client, "t", 0, [3, 1]) is NO_ERROR
-        assert elect(client, "t", 0) is ErrorCode.preferred_leader_not_available
 
 
 def test_restart_completes_reassignment(tmp_path: Path) -> None:
@@ -227,24 +200,6 @@ def test_moved_leader_is_a_replica_after_a_restart(tmp_path: Path) -> None:
         kafka.move_leader("t", 0, 3)
     with EmbeddedBroker(**options) as kafka:
         assert kafka.partition_state("t", 0).replicas == (3, 2)
-
-
-def test_unclean_election_is_only_on_request() -> None:
-    """Records that the new leader does not have are lost, as in Kafka."""
-    with EmbeddedBroker(nodes=3) as kafka, RawClient(kafka.bootstrap_servers) as raw:
-        create_on(raw, "t", [[2, 3]])
-        with RawClient(kafka.bootstrap_servers.split(",")[1]) as leader:
-            produce(leader, "t", batch(3))
-            kafka.stop_node(3)
-            produce(leader, "t", batch(2))
-        kafka.stop_node(2)
-        assert elect(raw, "t", 0, kind=1) is ErrorCode.eligible_leaders_not_available
-        kafka.start_node(3)
-        assert assignments_of(raw, "t")[0][2] == -1
-        assert elect(raw, "t", 0) is ErrorCode.preferred_leader_not_available
-        assert elect(raw, "t", 0, kind=1) is NO_ERROR
-        assert assignments_of(raw, "t")[0] == ([2, 3], [3], 3)
-        assert kafka.end_offsets("t") == [3]
 
 
 def test_election_without_partitions_includes_all() -> None:

@@ -20,15 +20,6 @@ from tools.support.raw_client import (
 )
 
 
-class TestIdempotence:
-    def test_rejected_batch_has_no_effect(self, any_raw: RawClient, topic: str) -> None:
-        producer = new_producer_id(any_raw)
-        broken = batch(1, producer=(producer, 0, 0))
-        broken[-1] ^= 0xFF
-        assert produce(any_raw, topic, broken).error_code is ErrorCode.corrupt_message
-        assert produce(any_raw, topic, batch(1, producer=(producer, 0, 0))).base_offset == 0
-
-
 @pytest.mark.parametrize("version", [3, 7, 8, 12])
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("magic", [0, 1])

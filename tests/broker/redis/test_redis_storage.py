@@ -12,7 +12,6 @@ from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from tests.broker.redis.reading import batches_of, entries, fetch, list_offset
 from tests.broker.support.inspection import log_in, topic_in
 from tests.support.redis_server import RedisServer
@@ -49,22 +48,6 @@ def test_compressed_batches_are_stored_as_records(
 ) -> None:
     produce(redis_raw, "t", batch(100, codec=codec, value=b"x" * 50))
     assert [fields[b"value"] for _, fields in stream()] == [b"x" * 50] * 100
-
-
-def test_offsets_of_large_batches_are_contiguous(redis_raw: RawClient, stream: Stream) -> None:
-    answers = [produce(redis_raw, "t", batch(3000)) for _ in range(3)]
-    offsets = [IDS.read(entry_id) for entry_id, _ in stream()]
-    expected = [answer.base_offset + n for answer in answers for n in range(3000)]
-    assert offsets == expected
-    assert offsets == sorted(set(offsets))
-
-
-def test_clock_moves_backwards(redis_kafka: EmbeddedBroker, redis_raw: RawClient) -> None:
-    first = produce(redis_raw, "t", batch(5)).base_offset
-    redis_kafka.run(lambda cluster: cluster.clock.jump(-60_000))
-    assert produce(redis_raw, "t", batch(5)).base_offset == first + 5
-    redis_kafka.run(lambda cluster: cluster.clock.jump(120_000))
-    assert produce(redis_raw, "t", batch(5)).base_offset >= first + (59_000 << 10)
 
 
 def test_other_sequence_bits(redis_server: RedisServer, unique_topic: str) -> None:
@@ -160,26 +143,6 @@ def test_log_append_time(redis_kafka: EmbeddedBroker, redis_raw: RawClient, stre
     assert [int(fields[b"timestamp"]) for _, fields in stream()] == [stamped, stamped]
     (records,) = batches_of(fetch(redis_raw, 0).records)
     assert [record.timestamp for record in records] == [stamped, stamped]
-
-
-def test_corrupt_records_are_not_stored(redis_raw: RawClient, stream: Stream) -> None:
-    good = batch(3)
-    header = BatchHeader.parse(bytes(good))
-    section = bytes(good[61:-1])
-    answer = produce(redis_raw, "t", header.pack([section]) + section)
-    assert answer.error_code is ErrorCode.invalid_record
-    assert stream() == []
-    assert produce(redis_raw, "t", good).error_code is ErrorCode.none
-
-
-def test_duplicate_batch_is_detected(redis_raw: RawClient, stream: Stream) -> None:
-    producer = new_producer_id(redis_raw)
-    records = batch(2, producer=(producer, 0, 0))
-    first = produce(redis_raw, "t", records)
-    assert produce(redis_raw, "t", records).base_offset == first.base_offset
-    gap = produce(redis_raw, "t", batch(1, producer=(producer, 0, 5)))
-    assert gap.error_code is ErrorCode.out_of_order_sequence_number
-    assert len(stream()) == 2
 
 
 @pytest.mark.parametrize("scheme", ["redis", "unix"])

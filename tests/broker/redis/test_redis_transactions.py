@@ -174,16 +174,6 @@ def test_older_data_contains_an_open_transaction(
         assert values(kafka, "t") == ["later"]
 
 
-def test_transaction_times_out(start_broker: Callable[..., EmbeddedBroker]) -> None:
-    with start_broker() as kafka:
-        responses, _ = play_without_offsets(
-            kafka, "init timeout=300\nwrite 0\nuntil CompleteAbort\nend commit 0"
-        )
-        assert responses[2:] == ["CompleteAbort", "48 none:-1"]
-        assert values(kafka, "t") == []
-        assert len(values(kafka, "t", "read_uncommitted")) == 1
-
-
 def retried(kafka: EmbeddedBroker, step: str, player: Player) -> str:
     """Return the response to a step; retry after a pause while Redis is unavailable."""
 

@@ -1,7 +1,6 @@
 """Authorization errors of each API, as in Kafka's KafkaApis."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from tests.broker.security.raw_sasl import log_in
 from tools.support.raw_client import TIMEOUT, RawClient, batch, create, produce_values
 
 TOPIC = ErrorCode.topic_authorization_failed
-GROUP = ErrorCode.group_authorization_failed
-CLUSTER = ErrorCode.cluster_authorization_failed
 TRANSACTION = ErrorCode.transactional_id_authorization_failed
 NONE = ErrorCode.none
 
@@ -48,13 +45,6 @@ def bob(kafka: EmbeddedBroker) -> Iterator[RawClient]:
     with RawClient(kafka.bootstrap_servers) as client:
         log_in(client, "bob")
         yield client
-
-
-def open_and_denied(partition: Any) -> list[dict[str, Any]]:
-    return [
-        {"name": name, "topic": name, "partitions": [partition]}
-        for name in ("open", "shut", "none")
-    ]
 
 
 def produced(client: RawClient, *topics: str, acks: int = -1) -> dict[str, ErrorCode]:
@@ -106,22 +96,6 @@ class TestTopics:
         alice.send(ApiKey.PRODUCE, 9, **produce_values("shut", bytes(batch()), acks=0))
         assert alice.closed()
 
-    def test_topics_without_describe_permission_are_hidden(
-        self, kafka: EmbeddedBroker, alice: RawClient
-    ) -> None:
-        kafka.deny("alice", "Describe", topic="shut")
-        kafka.deny("alice", "Describe", topic="none")
-        topics = described(alice, ["open", "shut", "none"])
-        assert {name: topic.error_code for name, topic in topics.items()} == {
-            "open": NONE,
-            "shut": TOPIC,
-            "none": TOPIC,
-        }
-        assert topics["shut"] == topics["none"].__class__(
-            error_code=TOPIC, name="shut", is_internal=False, partitions=()
-        )
-        assert "shut" not in described(alice, None)
-
     def test_hidden_topic_by_id(
         self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient
     ) -> None:
@@ -131,54 +105,6 @@ class TestTopics:
         assert [(topic.error_code, topic.name, topic.topic_id) for topic in response.topics] == [
             (TOPIC, None, topic_id)
         ]
-
-    def test_authorized_operations_lack_the_denied_one(
-        self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient
-    ) -> None:
-        kafka.deny("alice", "Write", topic="shut")
-        left = described(alice, ["shut"])["shut"].topic_authorized_operations
-        everything = described(bob, ["shut"])["shut"].topic_authorized_operations
-        assert everything - left == 1 << 4
-
-    def test_denied_topic_cannot_be_read(self, kafka: EmbeddedBroker, alice: RawClient) -> None:
-        kafka.deny("alice", "Read", topic="shut")
-        kafka.deny("alice", "Describe", topic="shut")
-        requested = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}
-        fetched = alice.call(
-            ApiKey.FETCH,
-            4,
-            replica_id=-1,
-            max_wait=timedelta(seconds=20),
-            max_bytes=1000,
-            topics=open_and_denied(requested),
-        )
-        assert {
-            response.topic: response.partitions[0].error_code for response in fetched.responses
-        } == {
-            "open": NONE,
-            "shut": TOPIC,
-            "none": ErrorCode.unknown_topic_or_partition,
-        }
-        offsets = alice.call(
-            ApiKey.LIST_OFFSETS,
-            2,
-            replica_id=-1,
-            topics=open_and_denied({"partition_index": 0, "timestamp": -1}),
-        )
-        assert {topic.name: topic.partitions[0].error_code for topic in offsets.topics}[
-            "shut"
-        ] is TOPIC
-
-    @pytest.mark.parametrize("resource", [{"topic": "ne*"}, {}])
-    def test_denied_topic_is_not_created(
-        self, kafka: EmbeddedBroker, alice: RawClient, resource: dict[str, str]
-    ) -> None:
-        kafka.deny("alice", "Create", **resource)
-        topic = {"name": "new", "num_partitions": 1, "replication_factor": 1}
-        response = alice.call(ApiKey.CREATE_TOPICS, 5, topics=[topic], timeout=TIMEOUT)
-        assert response.topics[0].error_code is TOPIC
-        assert response.topics[0].error_message == "Authorization failed."
-        assert "new" not in described(alice, None)
 
     def test_denied_topic_is_not_deleted(
         self, kafka: EmbeddedBroker, alice: RawClient, bob: RawClient
@@ -194,23 +120,6 @@ class TestTopics:
             "kept": TOPIC,
         }
         assert {"kept"} == described(bob, None).keys() & {"kept", "gone"}
-
-    def test_denied_configs_are_not_described(
-        self, kafka: EmbeddedBroker, alice: RawClient
-    ) -> None:
-        kafka.deny("alice", "DescribeConfigs", topic="shut")
-        kafka.deny("alice", "DescribeConfigs")
-        resources = [
-            {"resource_type": 2, "resource_name": "open"},
-            {"resource_type": 2, "resource_name": "shut"},
-            {"resource_type": 4, "resource_name": "1"},
-        ]
-        response = alice.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=resources)
-        assert {result.resource_name: result.error_code for result in response.results} == {
-            "open": NONE,
-            "shut": TOPIC,
-            "1": CLUSTER,
-        }
 
 
 class TestProducers:
@@ -272,16 +181,6 @@ class TestGroups:
         kafka.deny("alice", "Describe", group="hidden")
         groups = {group.group_id for group in alice.call(ApiKey.LIST_GROUPS, 3).groups}
         assert groups & {"seen", "hidden"} == {"seen"}
-
-
-def test_remove_deny_rule(kafka: EmbeddedBroker, alice: RawClient) -> None:
-    first = kafka.deny("*", "Write", topic="*")
-    kafka.deny("User:alice", "All", topic="shut")
-    assert produced(alice, "open", "shut") == {"open": TOPIC, "shut": TOPIC}
-    kafka.remove_denial(first)
-    assert produced(alice, "open", "shut") == {"open": NONE, "shut": TOPIC}
-    kafka.remove_denial()
-    assert produced(alice, "open", "shut") == {"open": NONE, "shut": NONE}
 
 
 def test_invalid_deny_rules(kafka: EmbeddedBroker) -> None:

@@ -39,16 +39,6 @@ def test_login_and_write(secured: EmbeddedBroker, write: Writer, mechanism: str)
     assert secured.end_offsets("t")[0] == before + 1
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_wrong_password_delivers_nothing(
-    secured: EmbeddedBroker, write: Writer, mechanism: str
-) -> None:
-    before = secured.end_offsets("t")
-    with pytest.raises(NotDeliveredError):
-        write(secured, login(secured, "guessed", mechanism=mechanism), "t", b"x")
-    assert secured.end_offsets("t") == before
-
-
 def test_rejected_token_delivers_nothing(write: Writer) -> None:
     def validate(token: str) -> Never:
         raise AuthenticationError("rejected")

@@ -57,15 +57,6 @@ def test_client_that_trusts_the_authority_writes(tls_kafka: EmbeddedBroker, writ
     assert tls_kafka.end_offsets("t")[0] == before + 1
 
 
-def test_client_with_another_authority_fails(
-    tls_kafka: EmbeddedBroker, other_broker: EmbeddedBroker, write: Writer
-) -> None:
-    before = tls_kafka.end_offsets("t")
-    with pytest.raises(NotDeliveredError):
-        write(tls_kafka, Login(ca_file=other_broker.ca_file), "t", b"x")
-    assert tls_kafka.end_offsets("t") == before
-
-
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
 def test_versions_and_names(tls_kafka: EmbeddedBroker, version: ssl.TLSVersion, name: str) -> None:

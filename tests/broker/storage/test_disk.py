@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -23,7 +22,6 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.storage.disk_folder import broker_folder, client_of, write_segments
 from tests.broker.support.inspection import log_in, topic_in
 from tests.broker.transactions.confluent import SECONDS, transactional, values
-from tests.support.waiting import wait_until
 from tools.support.raw_client import (
     TIMEOUT,
     RawClient,
@@ -234,22 +232,6 @@ def test_file_in_place_of_the_folder_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be used"):
         EmbeddedBroker(data_dir=str(tmp_path / "file")).start()
-
-
-def test_retention_by_size(data_dir: str) -> None:
-    configs = {"internal.segment.bytes": "300", "retention.bytes": "600"}
-    options: dict[str, Any] = {
-        "topics": {"t": 1},
-        "topic_configs": {"t": configs},
-        "retention_check_ms": 20,
-    }
-    with EmbeddedBroker(data_dir=data_dir, **options) as kafka, client_of(kafka) as client:
-        for _ in range(6):
-            response = produce(client, "t", batch(2, value=bytes(100)))
-        assert response.base_offset == 10
-        wait_until(lambda: len(kafka.batches("t", 0)) <= 3)
-        assert len(list(broker_folder(data_dir, "t").glob("*.log"))) == 3
-        assert produce(client, "t", batch(1)).log_start_offset == 6
 
 
 def test_disk_write_error(data_dir: str) -> None:

@@ -303,15 +303,6 @@ def test_invalid_record_indexes_are_ignored() -> None:
         assert counts(sim) == {}
 
 
-def test_possibly_appended_batch_is_never_halved() -> None:
-    with world(cluster(), tolerant()) as sim:
-        sim.fault(Fault(lose=True), *[Fault(error=ErrorCode.invalid_record)] * 9)
-        sim.send([b"a", b"b"])
-        with pytest.raises(DeliveryError) as caught:
-            sim.finish()
-        assert caught.value.kafka_error == "INVALID_RECORD"
-
-
 # Slow start after throttling.
 
 

@@ -62,14 +62,6 @@ class Numbering:
         return assigned.producer_id, assigned.epoch, assigned.sequence
 
 
-def test_each_partition_has_its_own_sequences() -> None:
-    numbering = Numbering(known())
-    assert numbering.assign(FIRST, 10) == (7, 0, 0)
-    assert numbering.assign(FIRST, 5) == (7, 0, 10)
-    assert numbering.assign(SECOND, 1) == (7, 0, 0)
-    assert numbering.assign(FIRST, 1) == (7, 0, 15)
-
-
 def test_sequences_wrap_after_31_bits() -> None:
     numbering = Numbering(known())
     numbering.assign(FIRST, (1 << 31) - 10)
@@ -80,15 +72,6 @@ def test_sequences_wrap_after_31_bits() -> None:
 def test_sequences_require_a_producer_id() -> None:
     with pytest.raises(AssertionError):
         Numbering(ProducerIdentity()).assign(FIRST, 1)
-
-
-def test_epoch_bump_resets_one_partition() -> None:
-    numbering = Numbering(known())
-    numbering.assign(FIRST, 10)
-    numbering.assign(SECOND, 10)
-    numbering.states.of(FIRST).renumber(numbering.producer)
-    assert numbering.assign(FIRST, 1) == (7, 1, 0)
-    assert numbering.assign(SECOND, 1) == (7, 0, 10)
 
 
 def test_session_resets_all_partitions_in_an_unused_epoch() -> None:

@@ -194,15 +194,6 @@ class TestStaticMembers:
         assert group.check(former.id, group.generation) is ErrorCode.unknown_member_id
         assert group.check(former.id, group.generation, "k") is ErrorCode.unknown_member_id
 
-    def test_pending_requests_of_a_replaced_member_are_fenced(
-        self, group: ClassicGroup, stable: list[Client]
-    ) -> None:
-        Client(group).join()
-        waiting = stable[1].join()
-        assert waiting.joined is None
-        Client(group, instance_id="j").join()
-        assert waiting.joined["error_code"] is ErrorCode.fenced_instance_id  # type: ignore[index]
-
     def test_changed_protocols_cause_a_rebalance(
         self, group: ClassicGroup, stable: list[Client]
     ) -> None:

@@ -155,13 +155,6 @@ def test_stable_offset_and_aborted_list_match_a_model(steps: list[tuple[int, str
         assert listed == [transaction for transaction in log if transaction[2] >= start]
 
 
-def test_unreplicated_records_are_not_stable() -> None:
-    table = LogTransactions()
-    table.begin(1, 5)
-    table.end(1, 9, commit=True)
-    assert [table.last_stable_offset(end) for end in (4, 7, 9, 10)] == [4, 5, 5, 10]
-
-
 def judged(raws: list[Raw], codec: Codec, options: AppendOptions) -> int | tuple[object, ...]:
     """Return the largest timestamp, or the error with its first message."""
     section = compress(codec, b"".join(raw.bytes() for raw in raws))

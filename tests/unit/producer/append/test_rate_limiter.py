@@ -79,10 +79,6 @@ def test_record_limit_delays_the_writer(rate: int) -> None:
     )
 
 
-def test_byte_limit_delays_the_writer() -> None:
-    assert written(RateLimits(bytes_per_second=50_000.0), 40.0) == pytest.approx(200_000, rel=0.02)
-
-
 def test_stricter_limit_wins() -> None:
     assert written(RateLimits(300.0, 50_000.0), 40.0) == pytest.approx(12_000, rel=0.02)
     assert written(RateLimits(30_000.0, 5_000.0), 40.0) == pytest.approx(20_000, rel=0.02)

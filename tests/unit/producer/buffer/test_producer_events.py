@@ -144,12 +144,6 @@ def test_connections_metadata_and_leaders_are_logged(caplog: pytest.LogCaptureFi
     assert named(logged, "security", "protect")[0]["protocol"] == "PLAINTEXT"
 
 
-def test_nothing_is_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
-    with world() as sim:
-        sim.deliver_batches(2)
-    assert events(caplog) == []
-
-
 def test_events_contain_no_data(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="all") as sim:
         sim.deliver([b"sesame-open" * 40], 0)

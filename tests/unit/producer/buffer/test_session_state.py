@@ -74,15 +74,3 @@ def test_flush_fails_if_no_batch_completes(monkeypatch: pytest.MonkeyPatch) -> N
         state.wait_until_complete(2.0)
     assert clock.monotonic() == 3.5  # the pause ends at 1.2 s
     assert state.error is caught.value
-
-
-def test_failed_batch_is_not_a_success(state: SessionState, writer: ThreadPoolExecutor) -> None:
-    """Between the failure of the last batch and the session's error, nothing is incomplete."""
-    state.add_incomplete(1)
-    waiting = writer.submit(state.wait_until_complete, SOON)
-    state.expect_error()
-    state.complete()
-    with pytest.raises(TimeoutError):
-        waiting.result(0.02)
-    state.fail(DeliveryError("failed"))
-    assert isinstance(waiting.exception(SOON), DeliveryError)

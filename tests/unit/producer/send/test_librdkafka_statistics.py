@@ -48,12 +48,6 @@ def test_line_per_interval_and_one_at_the_end(caplog: pytest.LogCaptureFixture) 
     assert ages[0] == pytest.approx(1.0, abs=0.2)
 
 
-def test_no_lines_by_default(caplog: pytest.LogCaptureFixture) -> None:
-    with world() as sim:
-        sim.steps(100, 0.1)
-    assert lines(caplog) == []
-
-
 def paths(value: Any, path: str = "") -> set[str]:
     """Return the paths of values in a line, without Java's names and the per-request values."""
     if not isinstance(value, dict) or path.endswith(".req"):

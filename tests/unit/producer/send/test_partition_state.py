@@ -113,14 +113,6 @@ def test_retries_precede_new_batches_and_are_sent_alone_lowest_sequence_first(
     assert partition.may_send()
 
 
-def test_retry_keeps_its_sequence(partition: Partition) -> None:
-    sent = partition.send()
-    partition.retry(sent)
-    partition.send_again(sent)
-    assert (sent.producer_id, sent.epoch, sent.sequence) == (7, 0, RECORDS)
-    assert partition.send().sequence == 2 * RECORDS
-
-
 def test_batch_is_head_if_no_earlier_batch_is_incomplete(partition: Partition) -> None:
     first, second = partition.send(), partition.send()
     assert partition.state.is_head(first)
@@ -140,29 +132,6 @@ def test_later_batch_that_overtakes_a_rejected_batch_fails_the_session(
     partition.retry(first)
     error = partition.state.acknowledge(second, next(partition.offsets), NOW)
     assert (error is None) == is_possibly_persisted
-
-
-def test_lower_offset_than_an_earlier_batch_means_lost_records(partition: Partition) -> None:
-    error = partition.state.acknowledge(partition.send(), 0, NOW)
-    assert error is None
-    partition.state.acknowledge(partition.send(), 9, NOW)
-    error = partition.state.acknowledge(partition.send(), 3, NOW)
-    assert error is not None
-    assert "lost acknowledged records" in error.message
-
-
-def test_partition_restarts_in_a_new_epoch_when_nothing_is_in_flight(partition: Partition) -> None:
-    first, second = partition.send(), partition.send()
-    partition.state.retry(first, 0.0, in_new_epoch=True)
-    assert (partition.state.can_renumber, partition.may_send()) == (False, False)
-    partition.retry(second)
-    assert partition.state.can_renumber
-    renumbering = partition.state.renumber(partition.identity)
-    assert (renumbering.unsafe_batches, renumbering.sequence) == ([], None)
-    partition.send_again(first)
-    assert (first.epoch, first.sequence) == (1, 0)
-    partition.acknowledge(first)
-    assert partition.send_again(second).sequence == RECORDS
 
 
 def test_first_batch_of_a_new_epoch_is_sent_alone(partition: Partition) -> None:

@@ -101,10 +101,3 @@ def test_clearly_rejected_batch_is_still_split(rejection: str) -> None:
         log = cluster.logs["t", 0].values()[1:]
         assert log == ([] if rows == 1 else [values[0], values[2]])
         assert sim.statuses() == {PERSISTED: 1 + len(log)}
-
-
-def test_batch_too_large_without_doubt_is_split(sim: World) -> None:
-    sim.deliver([b"first"])
-    sim.fault(Fault(error=ErrorCode.not_enough_replicas), Fault(error=ErrorCode.message_too_large))
-    values = sim.deliver_batches(1)
-    assert sim.cluster.logs["t", 0].values()[1:] == values
