@@ -149,7 +149,7 @@ def test_login_that_never_completes() -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        -1,
+        ErrorCode.unknown_server_error,
         ErrorCode.unsupported_sasl_mechanism,
         ErrorCode.illegal_sasl_state,
         ErrorCode.unsupported_version,

@@ -3,27 +3,27 @@
 import pytest
 
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome, is_ended
-from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 
 
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [
-        (0, EndOutcome.COMMITTED),
-        (48, EndOutcome.LOST),
-        (90, EndOutcome.FENCED),
-        (47, EndOutcome.FENCED),
-        (49, EndOutcome.FENCED),
-        (14, EndOutcome.RETRY),
-        (15, EndOutcome.RETRY),
-        (16, EndOutcome.RETRY),
-        (51, EndOutcome.RETRY),
-        (7, EndOutcome.RETRY),
-        (13, EndOutcome.RETRY),
-        (-2, EndOutcome.RETRY),
-        (-3, EndOutcome.RETRY),
-        (53, EndOutcome.FAILED),
-        (-1, EndOutcome.FAILED),
+        (ErrorCode.none, EndOutcome.COMMITTED),
+        (ErrorCode.invalid_txn_state, EndOutcome.LOST),
+        (ErrorCode.producer_fenced, EndOutcome.FENCED),
+        (ErrorCode.invalid_producer_epoch, EndOutcome.FENCED),
+        (ErrorCode.invalid_producer_id_mapping, EndOutcome.FENCED),
+        (ErrorCode.coordinator_load_in_progress, EndOutcome.RETRY),
+        (ErrorCode.coordinator_not_available, EndOutcome.RETRY),
+        (ErrorCode.not_coordinator, EndOutcome.RETRY),
+        (ErrorCode.concurrent_transactions, EndOutcome.RETRY),
+        (ErrorCode.request_timed_out, EndOutcome.RETRY),
+        (ErrorCode.network_exception, EndOutcome.RETRY),
+        (ClientErrorCode.disconnected, EndOutcome.RETRY),
+        (ClientErrorCode.not_sent, EndOutcome.RETRY),
+        (ErrorCode.transactional_id_authorization_failed, EndOutcome.FAILED),
+        (ErrorCode.unknown_server_error, EndOutcome.FAILED),
         (9999, EndOutcome.FAILED),
     ],
 )
@@ -37,5 +37,10 @@ def test_only_no_error_counts_as_committed() -> None:
 
 
 def test_abort_is_complete_if_the_transaction_is_not_open() -> None:
-    assert all(is_ended(code) for code in (0, 47, 48, 49, 90))
-    assert not any(is_ended(code) for code in (14, 51, 53))
+    assert {code for code in ErrorCode if is_ended(code)} == {
+        ErrorCode.none,
+        ErrorCode.invalid_producer_epoch,
+        ErrorCode.invalid_producer_id_mapping,
+        ErrorCode.invalid_txn_state,
+        ErrorCode.producer_fenced,
+    }

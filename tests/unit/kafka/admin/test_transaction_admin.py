@@ -80,7 +80,7 @@ def test_moved_coordinator_is_looked_up_again(code: int) -> None:
         ErrorCode.invalid_producer_id_mapping,
         ErrorCode.producer_fenced,
         ErrorCode.transaction_abortable,
-        -1,
+        ErrorCode.unknown_server_error,
     ],
 )
 def test_final_error_of_one_id_does_not_stop_the_others(code: int) -> None:
@@ -243,7 +243,7 @@ def test_replaced_producer_is_fenced(cluster: ScriptedCoordinator, code: int) ->
             "INVALID_TRANSACTION_TIMEOUT",
             "60000",
         ),
-        ([-1], TransactionError, "UNKNOWN_SERVER_ERROR", ""),
+        ([ErrorCode.unknown_server_error], TransactionError, "UNKNOWN_SERVER_ERROR", ""),
         (
             [ErrorCode.concurrent_transactions] * 10_000,
             BrokerUnavailableError,

@@ -178,12 +178,12 @@ def test_fenced_producer_may_have_appended_before(codes: list[int]) -> None:
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        (87, TransactionError),
-        (120, TransactionError),
-        (45, TransactionError),
-        (10, RecordTooLargeError),
-        (29, AuthorizationError),
-        (53, AuthorizationError),
+        (ErrorCode.invalid_record, TransactionError),
+        (ErrorCode.transaction_abortable, TransactionError),
+        (ErrorCode.out_of_order_sequence_number, TransactionError),
+        (ErrorCode.message_too_large, RecordTooLargeError),
+        (ErrorCode.topic_authorization_failed, AuthorizationError),
+        (ErrorCode.transactional_id_authorization_failed, AuthorizationError),
     ],
 )
 def test_rejected_batch_is_aborted(code: int, error: type[KafkaProdError]) -> None:

@@ -38,8 +38,11 @@ def test_each_dead_letter_contains_the_brokers_message() -> None:
 @pytest.mark.parametrize(
     ("code", "example"),
     [
-        (10, "row 0 is 69 bytes when serialized, more than the broker accepts"),
-        (87, "INVALID_RECORD"),
+        (
+            ErrorCode.message_too_large,
+            "row 0 is 69 bytes when serialized, more than the broker accepts",
+        ),
+        (ErrorCode.invalid_record, "INVALID_RECORD"),
     ],
 )
 def test_example_explains_itself_without_a_broker_message(code: int, example: str) -> None:

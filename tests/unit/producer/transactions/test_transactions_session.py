@@ -253,7 +253,7 @@ def test_stopped_coordinator_is_looked_up_again(version: int) -> None:
         (CoordinatorFault(error=ErrorCode.producer_fenced), "PRODUCER_FENCED"),
         (CoordinatorFault(error=ErrorCode.invalid_producer_epoch), "INVALID_PRODUCER_EPOCH"),
         (CoordinatorFault(error=ErrorCode.unsupported_version), "UNSUPPORTED_VERSION"),
-        (CoordinatorFault(error=-1), "UNKNOWN_SERVER_ERROR"),
+        (CoordinatorFault(error=ErrorCode.unknown_server_error), "UNKNOWN_SERVER_ERROR"),
     ],
     ids=str,
 )
