@@ -226,17 +226,6 @@ def test_existing_decision_is_completed_first() -> None:
     assert DECIDED.to_done() == done("7")
 
 
-def test_next_batch_is_decided() -> None:
-    step = next_commit_step(done("6"), batch_write("7"), OURS)
-    assert step == Decide(DECIDED)
-
-
-def test_same_batch_is_present_and_others_are_rejected() -> None:
-    assert next_commit_step(done("7"), batch_write("7"), OURS) == AlreadyDone()
-    rejected = next_commit_step(done("7"), batch_write("7", OTHER), OURS)
-    assert rejected == RejectBatch(BatchRejection.OTHER_QUERY)
-
-
 def test_query_that_takes_over_retires_the_previous_one() -> None:
     log = done("4", OTHER, retired_query_ids=("query-0",))
     step = next_commit_step(log, batch_write("0", reset=True), OURS)
