@@ -131,18 +131,6 @@ def test_missing_topic_is_reported_in_time_despite_throttling(
         assert 3 <= sim.clock.monotonic() - began < 6
 
 
-def test_denied_topic_fails_immediately(pool: ThreadPoolExecutor) -> None:
-    with world(FakeCluster()) as sim:
-        sim.cluster.metadata_errors["t"] = DENIED
-        writer = Writer(sim, pool)
-        writer.call_alone(lambda: sim.send(VALUES, None))
-        sim.steps(10)
-        error = writer.call(lambda: sim.send(VALUES, None))
-        assert isinstance(error, AuthorizationError)
-        assert "Describe on topic t is denied to User:ANONYMOUS" in str(error)
-        assert error.kafka_error == "TOPIC_AUTHORIZATION_FAILED"
-
-
 @pytest.mark.parametrize("names", [("t", "denied"), ("denied", "t")])
 @pytest.mark.parametrize("later", ["flush", "append"])
 def test_error_names_the_topic_that_ends_the_wait(
