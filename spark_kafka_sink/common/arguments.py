@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 SESSION = "a SparkSession"
 FRAME = "a DataFrame"
 REPORT = "a DeliveryReport"
+_OPTIONS_HINT = (
+    "For example {'kafka.bootstrap.servers': 'localhost:9092', 'topic': 'events'}. In a stream, "
+    "use .foreachBatch(micro_batch_writer(options))."
+)
 
 
 def check_argument(
@@ -47,7 +51,7 @@ def options_as_text(call: str, options: Mapping[str, Any]) -> dict[str, str]:
     Raises:
         ConfigError: the options are not a mapping of names to values, or a value is None.
     """
-    check_argument(call, options, "a dict of options", ("items", "keys"))
+    check_argument(call, options, "a dict of options", ("items", "keys"), _OPTIONS_HINT)
     for name, value in options.items():
         if not isinstance(name, str):
             raise ConfigError(f"{call}: the name of an option is {_type_text(name)}, not a string")

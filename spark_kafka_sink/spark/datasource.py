@@ -128,7 +128,9 @@ class KafkaProdDataSource(DataSource):
         if overwrite:
             raise ConfigError(
                 "output mode complete: a Kafka topic cannot be overwritten by every micro-batch",
-                hint="Use .outputMode('append').",
+                hint="Use .foreachBatch(micro_batch_writer(options)), which appends the rows of "
+                "each micro-batch: all rows of the result with .outputMode('complete'), as "
+                "format('kafka') does, and those that changed with .outputMode('update').",
             )
         from spark_kafka_sink.spark.write_plan import plan_stream
         from spark_kafka_sink.spark.writers.data_source_writers import KafkaProdStreamWriter

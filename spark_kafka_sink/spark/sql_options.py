@@ -118,10 +118,11 @@ def merge_default_options(schema: types.StructType, options: Mapping[str, str]) 
     if not merged:
         raise ConfigError(
             "the write has no options, so kafka.bootstrap.servers is missing",
-            hint="Spark passes neither the OPTIONS of a table nor those of insertInto to such a "
-            "write: use df.write.format('kafkaprod').options(...).mode('append').save(), "
+            hint="Pass them with write(df, options), micro_batch_writer(options), "
+            "df.write.format('kafkaprod').options(...).mode('append').save(), "
             "df.writeTo(t).options(...).append(), or INSERT INTO t WITH "
-            "('kafka.bootstrap.servers' = '...', 'topic' = '...') ...",
+            "('kafka.bootstrap.servers' = '...', 'topic' = '...') ... Spark does not pass on the "
+            "OPTIONS of a table, those of insertInto, or those of a stream to foreachBatch.",
         )
     return merged
 

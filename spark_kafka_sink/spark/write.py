@@ -77,7 +77,7 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         df,
         FRAME,
         ("mapInArrow", "schema", "isStreaming"),
-        "Create one with spark.createDataFrame(df).",
+        "Pass the DataFrame first, without .write; for pandas, use spark.createDataFrame(df).",
     )
     user_options = options_as_text("write(df, options)", options)
     spark: SparkSession | ConnectSession = df.sparkSession

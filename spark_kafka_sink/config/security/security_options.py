@@ -79,7 +79,10 @@ class SecurityOptions:
 
     # SASL
     sasl_mechanism = text_option(
-        "sasl.mechanism", "GSSAPI", choices=tuple(mechanism.value for mechanism in Mechanism)
+        "sasl.mechanism",
+        "GSSAPI",
+        choices=tuple(mechanism.value for mechanism in Mechanism),
+        hints={"OCI-RSA-SHA256": "OCI Streaming also has PLAIN, with an auth token as password."},
     )
     """SASL mechanism."""
     sasl_jaas_config = secret_option("sasl.jaas.config", None)

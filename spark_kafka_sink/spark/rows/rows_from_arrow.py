@@ -55,7 +55,7 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
             _rows_with(column, null),
             RowError.NULL_HEADER_KEY,
             "a header without a key in",
-            "every entry of `headers` needs a key; drop entries whose key is null",
+            "Every entry of `headers` needs a key; drop entries whose key is null.",
         )
     text = _as_text(keys)
     if text is None:
@@ -64,7 +64,7 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
             _rows_with(column, wrong),
             RowError.INVALID_HEADER_KEY,
             "a header key that is not UTF-8 in",
-            "header keys are text; put other bytes into the header's value",
+            "Header keys are text; put other bytes into the header's value.",
         )
     values = read_bytes(pc.struct_field(entries, 1))
     lists = _as_lists(column, pa.StructArray.from_arrays([text, values], names=["key", "value"]))
@@ -137,7 +137,7 @@ def read_timestamps(
             early,
             RowError.NEGATIVE_TIMESTAMP,
             f"a timestamp before 1970 ({int(millis[early[0]])} ms) in",
-            "Kafka has no such timestamps; use null for the time of writing",
+            "Kafka has no such timestamps; use null for the time of writing.",
         )
         millis[early] = now_ms
     return millis
@@ -156,7 +156,7 @@ def read_topics(
         np.flatnonzero(numbers == _NO_INDEX),
         RowError.NULL_TOPIC,
         "null topic present in the data, first in",
-        "filter such rows out, or set the option topic, which replaces the column `topic`",
+        "Filter such rows out, or set the option topic, which replaces the column `topic`.",
     )
     raw = cast("list[bytes]", encoded.dictionary.to_pylist())
     names = [_topic_name(raw_name) for raw_name in raw]

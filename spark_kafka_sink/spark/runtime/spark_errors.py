@@ -49,6 +49,16 @@ _REJECTIONS = (
         "Use .outputMode('append'), or .foreachBatch(micro_batch_writer(options)).",
     ),
     (
+        re.compile(
+            r"provided partitioning or clustering columns do not match[^/]*table: *(?:\n|$)"
+        ),
+        "Spark cannot partition the rows of a Python data source by columns",
+        (
+            "Remove .partitionBy(...). The partition of a record is the column `partition`, or "
+            "chosen by the hash of its key."
+        ),
+    ),
+    (
         re.compile(r'Cannot safely cast `(?:key|value)` "\w+" to "BINARY"'),
         "a table that was created without columns accepts only BINARY in `key` and `value`",
         (

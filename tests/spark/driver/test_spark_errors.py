@@ -58,6 +58,18 @@ def test_error_of_a_task(
     assert "leave it null" in message
 
 
+def test_rejected_partition_by_has_a_hint(
+    spark: SparkSession, embedded_broker: EmbeddedBroker
+) -> None:
+    options = {"kafka.bootstrap.servers": embedded_broker.bootstrap_servers, "topic": "t"}
+    writer = spark.range(1).selectExpr("'a' AS value", "id").write.format("kafkaprod")
+    with pytest.raises(PySparkException) as caught:
+        writer.options(**options).partitionBy("id").mode("append").save()
+    error = error_of(caught.value)
+    assert isinstance(error, ConfigError)
+    assert "Remove .partitionBy" in (error.hint or "")
+
+
 if "realTime" in signature(DataStreamWriter.trigger).parameters:  # PySpark 4.2 and newer
 
     @pytest.mark.parametrize("check", ["true", "false"])

@@ -148,8 +148,8 @@ STREAMS = (
         WriteMethod(f"stream-{mode}-{name}", _stream(mode, _TRIGGERS[name]), error=error)
         for mode, name, error in (
             ("update", "default", "(?i)update"),
-            ("complete", "default", "output mode complete.*append"),
-            ("complete", "available-now", "output mode complete.*append"),
+            ("complete", "default", "output mode complete.*foreachBatch"),
+            ("complete", "available-now", "output mode complete.*foreachBatch"),
         )
     ),
     WriteMethod("stream-continuous", _continuous, error="without writing them.*processingTime"),

@@ -56,6 +56,12 @@ def test_measured_blocks_contain_a_table(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_table_begins_with_its_head(page: Path) -> None:
+    tables = re.findall(r"(?:^\|.*\n)+", without_blocks(text_of(page)), re.MULTILINE)
+    assert [table for table in tables if not re.match(r".*\n\|[-:| ]+\|\n", table)] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_of_the_pages_resolve(page: Path) -> None:
     assert broken_links(page) == []
 

@@ -58,6 +58,12 @@ def test_batch_id_option_of_the_user_is_rejected() -> None:
         micro_batch_writer({"batchId": "3"})
 
 
+@pytest.mark.parametrize("options", [0, "events", None])
+def test_other_objects_than_options_are_explained(options: Any) -> None:
+    with pytest.raises(ConfigError, match=r"foreachBatch\(micro_batch_writer\(options\)\)"):
+        micro_batch_writer(options)
+
+
 def test_spark_connect_can_serialize_the_writer() -> None:
     sent = cloudpickle.dumps(micro_batch_writer(SERVERS))  # type: ignore[no-untyped-call]
     with pytest.raises(ConfigError, match="needs a DataFrame"):  # that of `write`
