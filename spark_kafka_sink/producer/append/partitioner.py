@@ -141,7 +141,7 @@ class Partitioner:
         """
         counts = np.array([topic.partition_count for topic in topics], np.int32)
         count_of = counts[0 if rows.topic_indexes is None else rows.topic_indexes]
-        partitions = np.full(len(rows), count_of, np.int32)  # A `Route`'s number for UNASSIGNED.
+        partitions = np.full(len(rows), UNASSIGNED, np.int32)
         explicit = self._assign_explicit(rows, topics, partitions)
         keyed = self._assign_keyed(rows, count_of, ~explicit, partitions)
         if not self._has_sticky_rows:
@@ -207,8 +207,7 @@ class Partitioner:
         if len(members) < len(rows):
             picked = pa.array(members, pa.int64())
             key, value = None if key is None else key.take(picked), value.take(picked)
-        result = function.assign(topic, key, value)
-        return np.where(result == UNASSIGNED, np.int32(topic.partition_count), result)
+        return function.assign(topic, key, value)
 
 
 def _count_by_topic(counter: Counter[str], mask: Mask, rows: Rows, topics: Topics) -> None:

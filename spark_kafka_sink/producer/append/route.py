@@ -32,8 +32,7 @@ _INT16_TARGETS = 1 << 15
 class Route:
     """The target number of each row, shape (n,), as int16 if possible.
 
-    Target t is partition t - bases[i] of topics[i], where i is the greatest index with bases[i] <=
-    t. The number after a topic's last partition means UNASSIGNED.
+    Target bases[i] means UNASSIGNED in topics[i], and the numbers after it the topic's partitions.
     """
 
     targets: NDArray[np.integer]
@@ -43,8 +42,7 @@ class Route:
     def target(self, number: int) -> tuple[ClusterTopic, int]:
         """Return the topic and partition of a target number."""
         index = bisect_right(self.bases, number) - 1 if len(self.topics) > 1 else 0
-        topic, partition = self.topics[index], number - int(self.bases[index])
-        return topic, partition if partition < topic.partition_count else UNASSIGNED
+        return self.topics[index], UNASSIGNED + number - int(self.bases[index])
 
     def select(self, rows: NDArray[np.intp]) -> Route:
         """Return the route of the rows at these positions."""
@@ -52,8 +50,7 @@ class Route:
 
     def number(self, index: int, partition: int) -> int:
         """Return the target number of a partition in topics[index]."""
-        count = self.topics[index].partition_count
-        return int(self.bases[index]) + (count if partition == UNASSIGNED else partition)
+        return int(self.bases[index]) + partition - UNASSIGNED
 
     def rows_of(self, partitions: Mapping[str, Collection[int]]) -> Mask | None:
         """Return a mask of the rows for these partitions by topic; None if there are no rows.
@@ -73,11 +70,13 @@ class Route:
 
 
 def route_of(rows: Rows, topics: Topics, counts: Partitions, partitions: Partitions) -> Route:
-    """Return the route of rows whose partitions are assigned; `counts` are those of the topics."""
+    """Return the route of rows from their partitions, or UNASSIGNED, and the topics' `counts`."""
     bases = np.zeros(len(topics), np.int64)
     if len(topics) > 1:
         (counts[:-1] + 1).cumsum(out=bases[1:])
-    targets = partitions if rows.topic_indexes is None else partitions + bases[rows.topic_indexes]
+    targets = partitions - UNASSIGNED
+    if rows.topic_indexes is not None:
+        targets = targets + bases[rows.topic_indexes]
     # NumPy sorts 16-bit integers by radix, about fifteen times faster than wider integers.
     small = int(bases[-1] + counts[-1]) < _INT16_TARGETS
     return Route(

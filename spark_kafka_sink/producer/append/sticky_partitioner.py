@@ -83,7 +83,7 @@ class StickyPartitioner:
         for index in indexes:
             members = np.flatnonzero(targets == route.number(index, UNASSIGNED))
             chosen = self._choose(route.topics[index], sizes[members], blocked_targets)
-            targets[members] = chosen + route.bases[index]
+            targets[members] = chosen + route.number(index, 0)
         return replace(route, targets=targets)
 
     def _choose(
@@ -154,8 +154,7 @@ def _count_unassigned(route: Route) -> Iterator[tuple[ClusterTopic, int, int]]:
         missing = int(np.count_nonzero(route.targets == route.number(0, UNASSIGNED)))
         yield route.topics[0], missing, len(route.targets) - missing
         return
-    last = route.number(len(route.topics) - 1, UNASSIGNED)
-    counts = np.bincount(route.targets, minlength=last + 1)
+    counts = np.bincount(route.targets, minlength=int(route.bases[-1]) + 1)
     wholes = np.add.reduceat(counts, route.bases).tolist()
     for index, (topic, whole) in enumerate(zip(route.topics, wholes, strict=True)):
         missing = int(counts[route.number(index, UNASSIGNED)])
