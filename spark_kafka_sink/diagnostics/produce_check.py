@@ -75,7 +75,7 @@ def send_probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
         if code := ids.results[topic].code:
             return _producer_id_finding(topic, code, client.config)
     topic_partition = TopicPartition(topic, 0)
-    handler = ProduceHandler(client, _probe_batch(client.wall_ms()), acks=_INVALID_ACKS)
+    handler = ProduceHandler(client, _probe_batch(client.clock.wall_ms()), acks=_INVALID_ACKS)
     driver = ApiDriver(client, handler, (topic_partition,), LeaderLookup(client))
     if not driver.run(deadline):
         return _timeout_finding(client, f"Produce to {topic}-0", driver.latest_code)

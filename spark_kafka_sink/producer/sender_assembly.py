@@ -45,16 +45,7 @@ def make_sender(context: SessionContext) -> Sender:
         listeners=listeners,
         outcome=outcome,
     )
-    topic = context.dead_letter_topic
-    rejections = RejectionHandler(
-        client=client,
-        partitions=partitions,
-        completer=completer,
-        outcome=outcome,
-        bad_rows=context.bad_rows,
-        dead_letters=None if topic is None else DeadLetterBatches(client, topic),
-        acls=context.acls,
-    )
+    rejections = _rejections(context, partitions, completer, outcome)
     responses = ResponseHandler(
         client=client,
         identity=context.identity,
@@ -67,6 +58,7 @@ def make_sender(context: SessionContext) -> Sender:
     )
     return Sender(
         client=client,
+        state=context.state,
         accumulator=context.accumulator,
         partitions=partitions,
         completer=completer,
@@ -87,6 +79,25 @@ def make_sender(context: SessionContext) -> Sender:
     )
 
 
+def _rejections(
+    context: SessionContext,
+    partitions: SessionPartitions,
+    completer: BatchCompleter,
+    outcome: SessionOutcome,
+) -> RejectionHandler:
+    config, topic = context.client.config, context.dead_letter_topic
+    clock = context.client.clock
+    return RejectionHandler(
+        config=config,
+        partitions=partitions,
+        completer=completer,
+        outcome=outcome,
+        bad_rows=context.bad_rows,
+        dead_letters=None if topic is None else DeadLetterBatches(config, clock, topic),
+        acls=context.acls,
+    )
+
+
 def _identity_requests(
     context: SessionContext, rejections: RejectionHandler, outcome: SessionOutcome
 ) -> IdentityRequests:
@@ -95,7 +106,7 @@ def _identity_requests(
     return IdentityRequests(
         requester=requester if client.config.enable_idempotence else None,
         transaction_manager=context.transaction_manager,
-        accumulator=context.accumulator,
+        state=context.state,
         rejections=rejections,
         outcome=outcome,
         listeners=context.listeners,
@@ -132,6 +143,7 @@ def _statistics(context: SessionContext, partitions: SessionPartitions) -> Stati
         path=context.settings.statistics_path,
         client=context.client,
         accumulator=context.accumulator,
+        pool=context.pool,
         identity=context.identity,
         report_builder=context.report_builder,
         partitions=partitions,

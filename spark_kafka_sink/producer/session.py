@@ -105,7 +105,8 @@ class ProducerSession:
             partitioner=self.partitioner,
         )
         self.admission = AdmissionControl(
-            client=client,
+            config=client.config,
+            metadata=client.metadata,
             rates=self.context.settings.throttling.rates,
             state=self.context.state,
             pool=self.context.pool,
@@ -113,14 +114,10 @@ class ProducerSession:
             breakers=self.context.breakers,
             topics=self.topics,
         )
-        self._sticky = StickyPartitioner(
-            client=client,
-            accumulator=self._accumulator,
-            assigned_topics=self.context.assigned_topics,
-            queues=self.context.queues,
-            breakers=self.context.breakers,
+        self._sticky = _sticky_partitioner(self.context)
+        self._encoder = ChunkEncoder(
+            client.config, client.clock, client.batch_size_limits, self._accumulator
         )
-        self._encoder = ChunkEncoder(client, self._accumulator)
         self.sender = make_sender(self.context)
         self._last_slice_count = 0
         self.context.events.on_opened(client.name, client.config.buffer_memory)
@@ -214,7 +211,7 @@ class ProducerSession:
     def report(self, task: TaskAttempt) -> DeliveryReport:
         """Return the delivery report; it is complete after `flush`."""
         duration = self.client.clock.monotonic() - self._started
-        self._accumulator.copy_metrics_to(self._recorder)
+        self.context.pool.copy_metrics_to(self._recorder)
         topics = self.client.metadata.cluster.topics
         for name, meter in self._recorder.topics.copy().items():
             if name in topics:
@@ -245,7 +242,7 @@ class ProducerSession:
             self.client.detach()
             self.sender.finish()
         finally:
-            self._accumulator.close()
+            self.context.compressor.close()
 
     def _write(self, chunk: AdmittedChunk, arrived_ms: int) -> NDArray[np.int8] | None:
         """Route, lay out, encode and append an admitted chunk.
@@ -292,3 +289,17 @@ class ProducerSession:
         for dead_letters in self._validator.record_bad_rows(rows, errors):
             for admitted in self.admission.admit(dead_letters):
                 self._write(admitted, arrived_ms)
+
+
+def _sticky_partitioner(context: SessionContext) -> StickyPartitioner:
+    client = context.client
+    return StickyPartitioner(
+        config=client.config,
+        clock=client.clock,
+        random=client.random,
+        learned_limits=client.batch_size_limits,
+        accumulator=context.accumulator,
+        assigned_topics=context.assigned_topics,
+        queues=context.queues,
+        breakers=context.breakers,
+    )

@@ -92,13 +92,14 @@ class SessionContext:
             throttling.buffer_share, config.buffer_memory, self.state.lock
         )
         self.queues = BatchQueues(self.state.lock)
+        self.compressor = Compressor(config, client.clock, client.network.wakeup, executor)
         self.accumulator = Accumulator(
             config,
             state=self.state,
             pool=self.pool,
             quotas=self.quotas,
             queues=self.queues,
-            compressor=Compressor(config, client.clock, client.network.wakeup, executor),
+            compressor=self.compressor,
             listeners=self.listeners,
         )
         self.assigned_topics = AssignedTopics(

@@ -92,7 +92,7 @@ class Plan:
             self._turns(sim, chunk.turns)
         sim.close_batches()
         for _ in range(8_000):
-            if not sim.session.context.accumulator.has_batches:
+            if not sim.session.context.state.incomplete_batches:
                 return
             self._turns(sim, 1)
         raise AssertionError("it takes for ever")

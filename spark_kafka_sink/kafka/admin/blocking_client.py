@@ -173,10 +173,6 @@ class BlockingClient:
         """Return the deadline `seconds` from now."""
         return self.now() + seconds
 
-    def wall_ms(self) -> int:
-        """Return the current time in milliseconds since 1970."""
-        return self.clock.wall_ms()
-
     def submit(self, request: QueuedRequest) -> None:
         """Queue a request. `run_once` sends it as soon as its broker is connected."""
         queue = self._queues.get(request.node)

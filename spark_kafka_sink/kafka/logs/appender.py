@@ -149,7 +149,7 @@ class TransactionalAppender:
         client = self.client
         producer_and_partition = (owner.producer_id, owner.epoch, topic_partition)
         sequence = self._sequences.get(producer_and_partition, 0)
-        batch = _encode_batch(owner, sequence, records, client.wall_ms())
+        batch = _encode_batch(owner, sequence, records, client.clock.wall_ms())
         # An unknown topic to which this appender has already appended was deleted.
         is_new = all(topic_partition != other for _, _, other in self._sequences)
         retry_s = NEW_TOPIC_RETRY_S if is_new else MAX_WAIT_S

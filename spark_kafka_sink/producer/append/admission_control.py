@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.config.throttling import RateLimits
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
+    from spark_kafka_sink.kafka.client.metadata import Metadata
     from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
     from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
@@ -45,7 +46,8 @@ _CHUNKS_PER_BUFFER = 8
 class AdmissionControl:
     """Delays the chunks of one session to enforce rate limits and quotas; writer thread only."""
 
-    client: Client
+    config: ProducerConfig
+    metadata: Metadata
     rates: RateLimits
     state: SessionState
     pool: BufferPool
@@ -54,8 +56,8 @@ class AdmissionControl:
     topics: TopicMetadata
 
     def __post_init__(self) -> None:
-        config = self.client.config
-        self._limiter = RateLimiter(self.rates, self.client.clock.monotonic())
+        config = self.config
+        self._limiter = RateLimiter(self.rates, self.state.clock.monotonic())
         quota = (self.quotas.limit or config.buffer_memory) // PARTITION_QUOTA_DIVISOR
         size = min(MAX_CHUNK_BYTES, config.buffer_memory // _CHUNKS_PER_BUFFER, quota // 2)
         self._chunk_rows, self._chunk_bytes = self._limiter.max_chunk(MAX_INT, max(1, size))
@@ -65,7 +67,7 @@ class AdmissionControl:
 
         The result includes UNASSIGNED if it contains all partitions that have a leader.
         """
-        now = self.client.clock.monotonic()
+        now = self.state.clock.monotonic()
         breaker_open = {
             number
             for number, leader in enumerate(topic.leaders)
@@ -92,7 +94,7 @@ class AdmissionControl:
     def _reserve(self, chunk: Chunk) -> AdmittedChunk:
         """Wait for the rate limits and for buffer space, and charge the chunk to the buffer."""
         while True:
-            self._limiter.refill(self.client.clock.monotonic(), self.breakers.ramp)
+            self._limiter.refill(self.state.clock.monotonic(), self.breakers.ramp)
             wait = self._limiter.seconds_until_due()
             if not wait:
                 break
@@ -139,15 +141,15 @@ class AdmissionControl:
         yield chunk
 
     def _over_quota(self, size: int) -> Mapping[str, Collection[int]]:
-        return self.quotas.partitions_over_quota(size, self.client.metadata.cluster)
+        return self.quotas.partitions_over_quota(size, self.metadata.cluster)
 
     def _timeout_error(self, topic: ClusterTopic, partition: int) -> BufferTimeoutError:
         held = self.quotas.charged_bytes(TopicPartition(topic.name, partition))
-        cluster = self.client.metadata.cluster
+        cluster = self.metadata.cluster
         leader = cluster.nodes.get(cluster.leader(topic.name, partition))
         return BufferTimeoutError(
             f"no buffer space for the partition or its broker within max.block.ms = "
-            f"{self.client.config.max_block_ms}: bufferShare limits a broker to "
+            f"{self.config.max_block_ms}: bufferShare limits a broker to "
             f"{self.quotas.limit:,} bytes and a partition to half of that; {held:,} bytes of this "
             "partition are not yet acknowledged",
             topic=topic.name,

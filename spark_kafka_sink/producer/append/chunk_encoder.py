@@ -19,7 +19,9 @@ from spark_kafka_sink.producer.buffer.batch_layout import (
 from spark_kafka_sink.producer.rows import RowNumbers
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.config.sink_config import ProducerConfig
+    from spark_kafka_sink.kafka.client.size_limits import BatchSizeLimits
     from spark_kafka_sink.producer.append.chunk import RoutedChunk
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
@@ -33,11 +35,18 @@ _MIN_RECORD_BYTES_FOR_ROW_NUMBERS = 1024
 class ChunkEncoder:
     """Lays out and encodes the chunks of one session; writer thread only."""
 
-    def __init__(self, client: Client, accumulator: Accumulator) -> None:
-        self._client = client
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        learned_limits: BatchSizeLimits,
+        accumulator: Accumulator,
+    ) -> None:
+        self._clock = clock
+        self._learned_limits = learned_limits
         self._accumulator = accumulator
         self._limits = BatchLimits(
-            client.config.batch_size, min(client.config.batch_num_messages, MAX_BATCH_RECORDS)
+            config.batch_size, min(config.batch_num_messages, MAX_BATCH_RECORDS)
         )
         self._names: _TargetNames | None = None
 
@@ -79,10 +88,10 @@ class ChunkEncoder:
 
     def _limits_of(self, names: _TargetNames) -> BatchLimits:
         """Return the limits, which are lower for topics known to accept less than batch.size."""
-        learned = self._client.batch_size_limits
+        learned = self._learned_limits
         if not learned:
             return self._limits
-        now = self._client.clock.monotonic()
+        now = self._clock.monotonic()
         largest = self._limits.size
         return replace(
             self._limits,

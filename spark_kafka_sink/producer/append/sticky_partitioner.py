@@ -26,11 +26,14 @@ from spark_kafka_sink.producer.buffer.partition_draw import available_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from random import Random
 
     from numpy.typing import NDArray
 
-    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
+    from spark_kafka_sink.kafka.client.size_limits import BatchSizeLimits
     from spark_kafka_sink.producer.append.chunk import BlockedTargets
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
@@ -43,15 +46,17 @@ if TYPE_CHECKING:
 class StickyPartitioner:
     """Chooses the current partition of each topic for rows without a key; writer thread only."""
 
-    client: Client
+    config: ProducerConfig
+    clock: Clock
+    random: Random
+    learned_limits: BatchSizeLimits
     accumulator: Accumulator
     assigned_topics: AssignedTopics
     queues: BatchQueues
     breakers: CircuitBreakers
 
     def __post_init__(self) -> None:
-        self._adaptive = self.client.config.partitioner_adaptive_partitioning_enable
-        self._batch_size = self.client.config.batch_size
+        self._adaptive = self.config.partitioner_adaptive_partitioning_enable
         self._current: dict[str, int] = {}
 
     def assign(
@@ -114,14 +119,14 @@ class StickyPartitioner:
             yield current, self._room_in_batch(topic, current)
         while True:
             for partition in draw_order(
-                partitions, self._queued_bytes(topic, partitions), self.client.random
+                partitions, self._queued_bytes(topic, partitions), self.random
             ):
                 yield partition, self._room_in_batch(topic, partition)
 
     def _room_in_batch(self, topic: ClusterTopic, partition: int) -> int:
         batch = self.accumulator.open_batch(TopicPartition(topic.name, partition))
-        largest = self.client.batch_size_limits.of(topic.name, self.client.clock.monotonic())
-        return (largest or self._batch_size) - (batch.size if batch else HEADER_SIZE)
+        largest = self.learned_limits.of(topic.name, self.clock.monotonic())
+        return (largest or self.config.batch_size) - (batch.size if batch else HEADER_SIZE)
 
     def _drawable_partitions(
         self, topic: ClusterTopic, blocked_targets: BlockedTargets

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
     from spark_kafka_sink.producer.buffer.compressor import Compressor
     from spark_kafka_sink.producer.buffer.session_state import SessionState
-    from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 
 _PIN_TIMEOUT_S = 1.0
 """Age in seconds above which slices of mostly complete chunks are copied if the buffer is full.
@@ -195,10 +194,6 @@ class Accumulator:
             self._layout_started_at = None
             self._pool.free(reserved)
 
-    def close(self) -> None:
-        """Stop the codec thread."""
-        self._compressor.close()
-
     def flush(self) -> None:
         """Close all batches and wait until each is complete; raise the session's error."""
         self.close_open()
@@ -323,15 +318,6 @@ class Accumulator:
         with self._lock:
             return list(self._open.items())
 
-    @property
-    def has_batches(self) -> bool:
-        """True if any batch is incomplete."""
-        return self._state.incomplete_batches > 0
-
-    def wake_writer(self) -> None:
-        """Wake the writer, so that it checks the condition that it waits for."""
-        self._state.wake_writer()
-
     def contents(self) -> BufferContents:
         """Return the batches and the memory that are in use."""
         totals: dict[TopicPartition, BatchTotals] = {}
@@ -348,10 +334,6 @@ class Accumulator:
             return BufferContents(
                 totals, self._state.incomplete_batches, self._pool.used, self._pool.limit, is_full
             )
-
-    def copy_metrics_to(self, recorder: MetricsRecorder) -> None:
-        """Copy the number and duration of the writer's waits, and the peak memory."""
-        self._pool.copy_metrics_to(recorder)
 
     # Callers of the methods below must hold the lock.
 

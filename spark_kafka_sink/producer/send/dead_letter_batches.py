@@ -28,7 +28,8 @@ from spark_kafka_sink.producer.send.batch_split import (
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.common.clock import Clock
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.records.record_decoder import Record
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.send.batch_result import BatchResult
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
 class DeadLetterBatches:
     """Builds the batches for the dead letter topic of one session; sender thread only."""
 
-    client: Client
+    config: ProducerConfig
+    clock: Clock
     topic: DeadLetterTopic
 
     def build(
@@ -64,13 +66,13 @@ class DeadLetterBatches:
         letter_rows = topic.to_dead_letters(rows, errors, details)
         topic_partition = TopicPartition(topic.name, UNASSIGNED)
         sizes = record_encoder.size_bounds(letter_rows.columns)
-        bounds = ranges_within(sizes, self.client.config.batch_size - HEADER_SIZE)
+        bounds = ranges_within(sizes, self.config.batch_size - HEADER_SIZE)
         batches = [
             closed_batch(topic_partition, batch.created_at, letter_rows.columns.slice(start, stop))
             for start, stop in bounds
         ]
         for dead_letter_batch in batches:
-            recompress(dead_letter_batch, batch.codec, self.client.config.compression_level)
+            recompress(dead_letter_batch, batch.codec, self.config.compression_level)
         return batches
 
     def correct(self, result: BatchResult) -> ProducerBatch | None:
@@ -101,12 +103,12 @@ class DeadLetterBatches:
         piece = piece_of(batch, records)
         piece.inherit_position(batch, 0)
         piece.set_sequence(batch.producer_id, batch.epoch, batch.sequence)
-        recompress(piece, batch.codec, self.client.config.compression_level)
+        recompress(piece, batch.codec, self.config.compression_level)
         return piece
 
     def _with_current_time(self, records: list[Record]) -> list[Record]:
         """Return the records with the current time as timestamp."""
-        now = self.client.clock.wall_ms()
+        now = self.clock.wall_ms()
         return [replace(record, timestamp=now) for record in records]
 
 

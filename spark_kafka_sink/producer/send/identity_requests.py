@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-    from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
+    from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
     from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
 
@@ -29,7 +29,7 @@ class IdentityRequests:
     requester: ProducerIdRequester | None
     """None if the producer is not idempotent."""
     transaction_manager: TransactionManager | None
-    accumulator: Accumulator
+    state: SessionState
     rejections: RejectionHandler
     outcome: SessionOutcome
     listeners: BatchListener
@@ -52,7 +52,8 @@ class IdentityRequests:
         if transaction_manager.must_abort and not self.outcome.has_failed:
             self.outcome.fail(cancelled_error(transaction_manager.settings.transactional_id))
         try:
-            transaction_manager.maybe_send(now, has_records=self.accumulator.has_batches)
+            has_records = self.state.incomplete_batches > 0
+            transaction_manager.maybe_send(now, has_records=has_records)
         except KafkaProdError as error:
             self.outcome.fail(error)
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         BatchTotals,
         BufferContents,
     )
+    from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
     from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
@@ -84,6 +85,7 @@ class Statistics:
     """Path of the files, without suffix; None for the log."""
     client: Client
     accumulator: Accumulator
+    pool: BufferPool
     identity: ProducerIdentity
     report_builder: ReportBuilder
     partitions: SessionPartitions
@@ -156,7 +158,7 @@ class Statistics:
     def collect(self, now: float) -> dict[str, Any]:
         """Return the values of a line, and start new windows."""
         age = now - self._started
-        self.accumulator.copy_metrics_to(self.report_builder.recorder)
+        self.pool.copy_metrics_to(self.report_builder.recorder)
         report = self.report_builder.build(TaskAttempt(), int(age * 1000))
         contents = self.accumulator.contents()
         return {

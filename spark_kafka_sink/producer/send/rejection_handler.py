@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.common.delivery_status import DeliveryStatus
-    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.records.record_decoder import Record
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.bad_rows import BadRowCounter
@@ -51,7 +51,7 @@ class RejectionHandler:
     Sender thread only. The records are counted in `BadRowCounter`, which has its own lock.
     """
 
-    client: Client
+    config: ProducerConfig
     partitions: SessionPartitions
     completer: BatchCompleter
     outcome: SessionOutcome
@@ -88,7 +88,7 @@ class RejectionHandler:
 
     def split(self, result: BatchResult, size: int) -> None:
         """Send the batch again in batches of at most `size` bytes before compression."""
-        pieces = split(result.batch, size, self.client.config.compression_level)
+        pieces = split(result.batch, size, self.config.compression_level)
         self.completer.replace(result, pieces, split_size=size)
 
     def reject_unauthorized(self, topics: frozenset[str]) -> None:
@@ -161,7 +161,7 @@ class RejectionHandler:
             return [], rejected
         remaining = piece_of(batch, kept, _row_numbers_without(batch.row_numbers(), bad))
         remaining.inherit_position(batch)
-        recompress(remaining, batch.codec, self.client.config.compression_level)
+        recompress(remaining, batch.codec, self.config.compression_level)
         return [remaining], rejected
 
     def _broker_message(self, result: BatchResult) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.drainer import Drainer, DrainResult
     from spark_kafka_sink.producer.send.identity_requests import IdentityRequests
@@ -51,6 +52,7 @@ class Sender:
     """
 
     client: Client
+    state: SessionState
     accumulator: Accumulator
     partitions: SessionPartitions
     completer: BatchCompleter
@@ -89,7 +91,7 @@ class Sender:
             self._metadata_seen = self.client.metadata.updates
             self.responses.handle_metadata()
             # The writer may wait for a topic's metadata.
-            self.accumulator.wake_writer()
+            self.state.wake_writer()
         # Last, because the responses above may have been the last ones in flight.
         self.completer.finish_failure()
         self.statistics.maybe_emit(now)
