@@ -178,7 +178,7 @@ def _try_addresses(client: BlockingClient, server: str, seconds: float) -> Diagn
         while not client.metadata.answered_requests:
             remaining_s = deadline - client.now()
             brokers = client.brokers()
-            if brokers and brokers[0].failures:
+            if brokers and brokers[0].attempts.failures:
                 return client.failures.diagnosis(server)
             if remaining_s <= 0:
                 return connection_checks.no_response(brokers[0].state, seconds) if brokers else None
@@ -195,7 +195,7 @@ def _passed_step_text(
     server = str(broker.node)
     security = config.security
     if step is CheckStep.RESOLVE:
-        address = None if broker.address is None else broker.address[1][0]
+        address = None if broker.attempts.address is None else broker.attempts.address[1][0]
         is_name = address not in {None, broker.node.host.strip("[]")}
         return f"{broker.node.host} is {address}" if is_name else None
     if step is CheckStep.CONNECT:

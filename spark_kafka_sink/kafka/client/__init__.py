@@ -10,7 +10,8 @@ In reading order:
 - `closed_connections`: brokers that close the connection on each request of an API
 - `node_api_versions`: the API versions of a broker
 - `connection_protocol`: the protocol state of one connection, without I/O
-- `broker_connection`: one broker's connection, its addresses and connection attempts
+- `connection_attempts`: a broker's addresses, failed attempts and backoff
+- `broker_connection`: one broker's connection
 - `broker_meters`: counters and times of each broker
 - `connection_metrics`: counts and logs the events of all connections
 - `connection_opener`: opens connections and logs in

@@ -1,4 +1,4 @@
-"""The connection to one broker, with its transport, addresses and failed attempts.
+"""The connection to one broker, with its transport, protocol and attempts to connect.
 
 Used only by the sender thread.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.kafka.client.channel.diagnosis import CLOSED, Circumstances
 from spark_kafka_sink.kafka.client.channel.transport import MAX_BUFFERS, ChannelState, Transport
+from spark_kafka_sink.kafka.client.connection_attempts import ConnectionAttempts
 from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
 from spark_kafka_sink.kafka.client.request import Completion, InFlightRequest, Loss
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import SecurityConfig
     from spark_kafka_sink.kafka.client.channel.authenticator import SaslLogin, Step
     from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
-    from spark_kafka_sink.kafka.client.channel.transport import Address
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
     from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.kafka.client.request import Request
@@ -51,16 +51,7 @@ class BrokerConnection:
     clock: Callable[[], float] = time.monotonic
     protocol: ConnectionProtocol = field(init=False)
     transport: Transport | None = None
-    addresses: list[Address] = field(default_factory=list)
-    """Resolved addresses that have not been tried yet."""
-    address: Address | None = None
-    """The last address that was tried."""
-    failures: int = 0
-    """Number of failed connection attempts since the last success."""
-    retry_at: float = 0.0
-    """Earliest time of the next attempt."""
-    connect_by: float = 0.0
-    """Deadline of the attempt in progress; 0 without one."""
+    attempts: ConnectionAttempts = field(default_factory=ConnectionAttempts)
     last_used: float = 0.0
     throttled_until: float = 0.0
     """End of the throttling that the broker requested (KIP-219)."""
@@ -139,14 +130,9 @@ class BrokerConnection:
         return self.protocol.versions
 
     @property
-    def login_due(self) -> float | None:
-        """The time at which the login must be renewed before the next request, or None."""
+    def login_due(self) -> float:
+        """The time at which the login must be renewed before the next request, or infinity."""
         return self.protocol.login_due
-
-    def is_login_due(self, now: float) -> bool:
-        """Return True if the login must be renewed before the next request (KIP-368)."""
-        due = self.login_due
-        return due is not None and now >= due
 
     def oldest_request_sent_at(self) -> float | None:
         """Return when the oldest request in flight was sent, or None if no request is in flight."""
@@ -164,52 +150,26 @@ class BrokerConnection:
             is_accepted=is_accepted,
         )
 
-    def set_addresses(self, addresses: list[Address]) -> None:
-        """Store resolved addresses in the order to try, starting after the last tried address.
-
-        The order prevents retries of the same address after a connection fails (KAFKA-12193).
-        """
-        start = addresses.index(self.address) + 1 if self.address in addresses else 0
-        self.addresses = addresses[start:] + addresses[:start]
-
-    def next_address(self) -> Address:
-        """Remove and return the next address to try."""
-        self.address = self.addresses.pop(0)
-        return self.address
-
     def start_step(self, state: ChannelState, now: float, deadline: float) -> None:
         """Start a step of a connection attempt, which fails at the deadline."""
         self.protocol.change_state(state)
-        self.last_used, self.connect_by = now, deadline
+        self.last_used, self.attempts.deadline = now, deadline
 
     def renew_login(self, deadline: float) -> None:
         """Log in again by the deadline, when no requests are in flight."""
         self.protocol.renew_login()
-        self.connect_by = deadline
+        self.attempts.deadline = deadline
 
     def next_login_step(self, deadline: float) -> Step | None:
         """Return the login's next step, if any; if a login starts now, it has this deadline."""
         if self.protocol.maybe_log_in():
-            self.connect_by = deadline
+            self.attempts.deadline = deadline
         return self.protocol.take_step()
 
     def resume_login(self, message: bytes | None, now: float) -> None:
         """Continue the login with the result of a step; raise OSError if disconnected."""
         self.protocol.resume_login(message, now)
         self.flush()
-
-    def end_attempt(self) -> bool:
-        """Reset the failures if the broker has just become ready; return False otherwise."""
-        if not (self.is_ready and self.connect_by):
-            return False
-        self.connect_by, self.failures = 0.0, 0
-        return True
-
-    def back_off(self, retry_at: float) -> None:
-        """Wait until the next attempt, which resolves the broker's name again."""
-        self.addresses = []
-        self.failures += 1
-        self.retry_at = retry_at
 
     def throttle(self, until: float) -> None:
         """Send nothing until this time, as the broker has requested (KIP-219)."""
@@ -300,9 +260,9 @@ class BrokerConnection:
         Args:
             request_timeout: maximum time in seconds that a request waits for its response.
         """
-        if self.connect_by:
-            yield self.connect_by
-        yield self.retry_at
+        if deadline := self.attempts.deadline:
+            yield deadline
+        yield self.attempts.retry_at
         yield self.throttled_until
         if since := self.response_awaited_since():
             yield since + request_timeout
@@ -335,7 +295,7 @@ class BrokerConnection:
         """Close the transport, and forget the connection's requests."""
         if self.transport is not None:
             self.transport.close()
-        self.transport, self.registered_events, self.connect_by = None, 0, 0.0
+        self.transport, self.registered_events, self.attempts.deadline = None, 0, 0.0
         self.wrote_at = self.read_at = None
         self.protocol = self._new_protocol()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import inf
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import DebugLog
@@ -59,7 +60,7 @@ class ConnectionMetrics:
                 protocol=self._security.protocol.value,
                 cipher=broker.cipher or "none",
                 authentication=sasl.mechanism.value if sasl else "none",
-                login_again_in_s="never" if due is None else f"{due - broker.last_used:.3f}",
+                login_again_in_s="never" if due == inf else f"{due - broker.last_used:.3f}",
             )
 
     def on_sent(self, broker: BrokerConnection, sent: InFlightRequest) -> None:

@@ -82,16 +82,16 @@ class ConnectionOpener:
 
     def _connect_or_resolve(self, broker: BrokerConnection, now: float) -> None:
         """Connect to the next address of the broker, or resolve its name first."""
-        address = _address(broker)
-        broker.addresses = broker.addresses or literal(*address) or []
-        if broker.addresses:
+        attempts, address = broker.attempts, _address(broker)
+        attempts.addresses = attempts.addresses or literal(*address) or []
+        if attempts.addresses:
             self._connect_next(broker, now)
         else:
             broker.start_step(ChannelState.RESOLVING, now, self._deadline(now))
             self.lookups.run(address, partial(resolve, *address), self.wakeup)
 
     def _connect_next(self, broker: BrokerConnection, now: float) -> None:
-        address = broker.next_address()
+        address = broker.attempts.next_address()
         broker.start_step(ChannelState.CONNECTING, now, self._deadline(now))
         self.metrics.on_opening(broker, address[1])
         sizes = self.config.send_buffer_bytes, self.config.receive_buffer_bytes
@@ -104,7 +104,7 @@ class ConnectionOpener:
         if result.error is not None:
             name = type(result.error).__name__
             raise OSError(f"the name lookup failed with an unexpected {name}")
-        broker.set_addresses(result.value)
+        broker.attempts.set_addresses(result.value)
         self._connect_next(broker, now)
 
     def _resume(self, result: CallResult, broker: BrokerConnection, now: float) -> None:

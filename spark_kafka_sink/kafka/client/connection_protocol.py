@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ProtocolError
@@ -70,8 +71,8 @@ class ConnectionProtocol:
         self.state = ChannelState.DISCONNECTED
         self.state_since = clock()
         """Time of the latest change of `state`, in seconds."""
-        self.login_due: float | None = None
-        """Time at which the login must be renewed, in seconds of the caller's clock, or None."""
+        self.login_due = inf
+        """Time at which the login must be renewed, in seconds of the caller's clock."""
         self.has_responded = False
         """True after the broker has responded to a request that followed the handshake."""
         self.versions = NodeApiVersions()
@@ -110,7 +111,7 @@ class ConnectionProtocol:
     def renew_login(self) -> None:
         """Stop sending requests, and log in again when no requests are in flight (KIP-368)."""
         self.change_state(ChannelState.DRAINING)
-        self.login_due = None
+        self.login_due = inf
 
     def maybe_log_in(self) -> bool:
         """Start the new login if the connection is draining and no requests are in flight.

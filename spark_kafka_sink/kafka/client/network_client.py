@@ -104,7 +104,7 @@ class NetworkClient:
         broker = self._brokers.get(node.node_id)
         if broker is None or broker.node != node:
             return False
-        if not broker.is_ready or broker.is_login_due(now):
+        if not broker.is_ready or now >= broker.login_due:
             return False
         return now >= broker.throttled_until
 
@@ -120,9 +120,9 @@ class NetworkClient:
             clock = self.metrics.clock
             broker = BrokerConnection(node, self.client_id, login, self._random, clock)
             self._brokers[node.node_id] = broker
-        if broker.state is ChannelState.DISCONNECTED and now >= broker.retry_at:
+        if broker.state is ChannelState.DISCONNECTED and now >= broker.attempts.retry_at:
             self._run_step(broker, self._opener.open, now)
-        elif broker.is_ready and broker.is_login_due(now):
+        elif broker.is_ready and now >= broker.login_due:
             self._run_step(broker, self._opener.renew_login, now)
 
     def is_connecting(self, since: float) -> bool:
@@ -138,13 +138,13 @@ class NetworkClient:
         if broker is None:
             return True
         if broker.state is ChannelState.DISCONNECTED:
-            return now >= broker.retry_at
-        return broker.is_ready and broker.is_login_due(now)
+            return now >= broker.attempts.retry_at
+        return broker.is_ready and now >= broker.login_due
 
     def failed_attempts(self, node: Node) -> int:
         """Return the number of failed connection attempts since the last success."""
         broker = self._brokers.get(node.node_id)
-        return 0 if broker is None else broker.failures
+        return 0 if broker is None else broker.attempts.failures
 
     def in_flight(self, node_id: int) -> int:
         """Return the number of requests in flight to a broker."""
@@ -283,7 +283,8 @@ class NetworkClient:
         self._note_ready(broker, now)
 
     def _note_ready(self, broker: BrokerConnection, now: float) -> None:
-        if broker.end_attempt():
+        if broker.is_ready and broker.attempts.deadline:
+            broker.attempts.succeed()
             self.metrics.on_ready(broker)
             if broker.login is not None:
                 self.failures.record_success(str(broker.node))
@@ -308,7 +309,7 @@ class NetworkClient:
         idle = self._config.connections_max_idle_ms / 1000
         for broker in list(self._brokers.values()):
             oldest = broker.response_awaited_since()
-            if broker.connect_by and now >= broker.connect_by:
+            if 0 < broker.attempts.deadline <= now:
                 self._fail(broker, connect_timeout(broker.state), now)
             elif oldest is not None and now >= oldest + timeout:
                 self.metrics.on_timed_out(broker)
@@ -329,15 +330,15 @@ class NetworkClient:
         else:
             self.failures.record_failure(str(broker.node), diagnosis, now)
         lost = self._drop(broker, reason, now, _loss_of(error, diagnosis))
-        if broker.addresses and not was_ready:
+        if broker.attempts.addresses and not was_ready:
             return
         delay = full_jitter(
-            broker.failures,
+            broker.attempts.failures,
             self._config.reconnect_backoff_ms,
             self._config.reconnect_backoff_max_ms,
             self._random,
         )
-        broker.back_off(now + delay)
+        broker.attempts.back_off(now + delay)
         if not was_idle and self.failures.fatal is None:
             self.outages.on_failed(broker, reason, lost, delay, now)
 

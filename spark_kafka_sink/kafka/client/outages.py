@@ -193,6 +193,6 @@ def _no_response(broker: BrokerConnection) -> str:
 def _broker_name(broker: BrokerConnection) -> str:
     node = broker.node
     prefix = "Kafka bootstrap server" if node.node_id < 0 else f"Kafka broker {node.node_id} at"
-    if broker.address is None or broker.address[1][0] == node.host.strip("[]"):
+    if broker.attempts.address is None or broker.attempts.address[1][0] == node.host.strip("[]"):
         return f"{prefix} {node}"
-    return f"{prefix} {node} ({broker.address[1][0]})"
+    return f"{prefix} {node} ({broker.attempts.address[1][0]})"

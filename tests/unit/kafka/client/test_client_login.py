@@ -173,7 +173,7 @@ def test_requests_without_response_are_sent_before_the_login() -> None:
         sim.steps(10)
         broker = first_broker(sim)
         assert broker.state is ChannelState.DRAINING
-        assert broker.connect_by > sim.clock.monotonic()
+        assert broker.attempts.deadline > sim.clock.monotonic()
         assert logins_at(cluster) == logins
         del cluster.writable_bytes[1]
         sim.finish()

@@ -67,7 +67,7 @@ def test_refused_connections_back_off_and_log_the_reason(cluster: FakeCluster) -
     for _ in range(30):
         network.connect(NODE, clock.monotonic())
         turn(network, cluster, clock)
-        wait = network.broker(1).retry_at - clock.monotonic()
+        wait = network.broker(1).attempts.retry_at - clock.monotonic()
         waits.append(wait)
         clock.advance(max(wait, 0.0) + 0.001)
     assert network.failures.reasons == {"127.0.0.1:40001": "Connection refused"}
