@@ -11,4 +11,5 @@ In reading order:
 - `entries`: conversion of records to stream entries and back, and of offsets to entry ids
 - `location`: the parsed storage URL
 - `connection`: a pipelined connection
+- `owned_connection`: a connection whose broker owns the data of a prefix exclusively
 """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.redis.connection import RedisConnection, RedisFailedError
 from spark_kafka_sink.broker.redis.hash_journal import RedisJournal
 from spark_kafka_sink.broker.redis.location import RedisLocation
+from spark_kafka_sink.broker.redis.owned_connection import OwnedConnection
 from spark_kafka_sink.broker.redis.replicas import LogReplication, RedisReplicas
 from spark_kafka_sink.broker.redis.stream_storage import RedisLogStorage
 from spark_kafka_sink.broker.redis.streams import RedisStreams, StreamKeys
@@ -51,7 +52,7 @@ class RedisBackend(StorageBackend):
         on_replicated: Callable[[TopicPartition], None],
     ) -> None:
         location = self._location = RedisLocation.parse(url)
-        self._connection = RedisConnection(location, lock)
+        self._connection = OwnedConnection(location, lock)
         self._clock = clock
         self._replicas: RedisReplicas | None = None
         if location.replicas:

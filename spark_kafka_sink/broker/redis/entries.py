@@ -44,6 +44,12 @@ def id_parts(text: bytes) -> tuple[int, int]:
     return int(milliseconds), int(sequence)
 
 
+def last_id_parts(stream_info: Sequence[Any]) -> tuple[int, int]:
+    """Return the last id that a stream ever had, from the reply to XINFO STREAM."""
+    values = dict(zip(stream_info[::2], stream_info[1::2], strict=True))
+    return id_parts(values[b"last-generated-id"])
+
+
 @dataclass(frozen=True, slots=True)
 class EntryIds:
     """The mapping ``offset = (milliseconds << sequence_bits) | sequence`` and its inverse.

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.redis.connection import (
-    OWNER_FIELD,
-    WAITS_FIELD,
-    ChangedDataError,
-    RedisConnection,
-)
+from spark_kafka_sink.broker.redis.connection import ChangedDataError
+from spark_kafka_sink.broker.redis.owned_connection import OWNER_FIELD
+from spark_kafka_sink.broker.redis.replicas import WAITS_FIELD
 from spark_kafka_sink.broker.storage.journal import TOPIC, TRANSACTION, Journal, Key
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
@@ -20,6 +17,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.redis.connection import Command
     from spark_kafka_sink.broker.redis.location import RedisLocation
+    from spark_kafka_sink.broker.redis.owned_connection import OwnedConnection
 
 _FORMAT = ("format", 1)
 """Field that marks the prefix as used by a broker, because Redis does not support empty hashes."""
@@ -42,7 +40,7 @@ class RedisJournal(Journal):
         OSError: Redis failed.
     """
 
-    def __init__(self, connection: RedisConnection, location: RedisLocation) -> None:
+    def __init__(self, connection: OwnedConnection, location: RedisLocation) -> None:
         super().__init__()
         self._connection = connection
         self._hash = location.journal
@@ -154,7 +152,7 @@ def _field_name(kind: str, key: Key) -> str:
     return json.dumps([kind, *key])
 
 
-def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None:
+def _check_no_keys(connection: OwnedConnection, location: RedisLocation) -> None:
     """Check that no key with the prefix exists if there is no journal.
 
     Raises:
@@ -176,7 +174,7 @@ def _check_no_keys(connection: RedisConnection, location: RedisLocation) -> None
         )
 
 
-def _scan_keys(connection: RedisConnection, pattern: str) -> Iterator[bytes]:
+def _scan_keys(connection: OwnedConnection, pattern: str) -> Iterator[bytes]:
     cursor = b"0"
     while True:
         cursor, page = connection.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1_000)

@@ -12,11 +12,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.redis.connection import (
-    WAITS_FIELD,
-    RedisFailedError,
-    check_replies,
-)
+from spark_kafka_sink.broker.redis.connection import RedisFailedError, check_replies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +21,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 _LOG = logging.getLogger(__name__)
+WAITS_FIELD = '["waits"]'
+"""Journal field with a counter, which is written before each WAIT."""
 _WAIT_MS = 100
 """Timeout in milliseconds of each WAIT, which is repeated until the replicas have the data."""
 _STOP_TIMEOUT_S = 5.0

@@ -11,15 +11,16 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.broker.redis.batch_entry import BatchEntry, build_batches
-from spark_kafka_sink.broker.redis.connection import RedisFailedError, check_replies, last_id
-from spark_kafka_sink.broker.redis.entries import EntryIds, id_parts
+from spark_kafka_sink.broker.redis.connection import RedisFailedError, check_replies
+from spark_kafka_sink.broker.redis.entries import EntryIds, last_id_parts
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from spark_kafka_sink.broker.redis.connection import Command, RedisConnection, RedisValue
+    from spark_kafka_sink.broker.redis.connection import Command, RedisValue
+    from spark_kafka_sink.broker.redis.owned_connection import OwnedConnection
 
 
 _LOG = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class RedisStreams:
     Every method raises RedisFailedError, an OSError, if Redis fails.
     """
 
-    def __init__(self, connection: RedisConnection, ids: EntryIds, keys: StreamKeys) -> None:
+    def __init__(self, connection: OwnedConnection, ids: EntryIds, keys: StreamKeys) -> None:
         self._connection = connection
         self._ids = ids
         self.keys = keys
@@ -144,7 +145,7 @@ class RedisStreams:
         for key in self.keys:
             stream_info = self._connection.call("XINFO", "STREAM", key)
             values = dict(zip(stream_info[::2], stream_info[1::2], strict=True))
-            milliseconds, sequence = id_parts(last_id(stream_info))
+            milliseconds, sequence = last_id_parts(stream_info)
             # Another writer's sequence can exceed sequence_bits. In that case, the addition
             # carries.
             newest = (milliseconds << self._ids.sequence_bits) + sequence

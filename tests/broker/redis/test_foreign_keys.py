@@ -9,7 +9,8 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
-from spark_kafka_sink.broker.redis.connection import WAITS_FIELD, RedisConnection
+from spark_kafka_sink.broker.redis.owned_connection import OwnedConnection
+from spark_kafka_sink.broker.redis.replicas import WAITS_FIELD
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tests.broker.redis.killed_broker import kill_at, until_killed
@@ -264,16 +265,16 @@ def test_broker_that_starts_during_the_check_of_another(
     redis_server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connection is younger, but it had its name first."""
-    real, started = RedisConnection._exchange, ExitStack()
+    real, started = OwnedConnection._exchange, ExitStack()
     other = EmbeddedBroker(storage=redis_server.url(prefix), topics={"t": 1})
 
-    def exchange(self: RedisConnection, commands: Any) -> list[Any]:
-        if commands[0][:2] == ("CLIENT", "SETNAME"):
-            monkeypatch.setattr(RedisConnection, "_exchange", real)
+    def exchange(self: OwnedConnection, commands: Any) -> list[Any]:
+        if any(words[:2] == ("CLIENT", "SETNAME") for words in commands):
+            monkeypatch.setattr(OwnedConnection, "_exchange", real)
             started.enter_context(other)
         return real(self, commands)
 
-    monkeypatch.setattr(RedisConnection, "_exchange", exchange)
+    monkeypatch.setattr(OwnedConnection, "_exchange", exchange)
     with started:
         with pytest.raises(ConfigError, match="another broker"):
             EmbeddedBroker(storage=redis_server.url(prefix, timeout_ms=300)).start()
@@ -284,13 +285,13 @@ def test_broker_that_starts_during_the_check_of_another(
 def test_journal_that_changes_before_the_broker_owns_it(
     redis_server: RedisServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = RedisConnection.own
+    real = OwnedConnection.own
 
-    def own(self: RedisConnection, journal: str, *rest: Any) -> None:
+    def own(self: OwnedConnection, journal: str, *rest: Any) -> None:
         redis_server.client.hset(journal, '["leader epoch","t",0]', "7")
         real(self, journal, *rest)
 
-    monkeypatch.setattr(RedisConnection, "own", own)
+    monkeypatch.setattr(OwnedConnection, "own", own)
     with EmbeddedBroker(storage=redis_server.url(prefix), topics={"t": 1}) as kafka:
         assert kafka.run(lambda cluster: cluster.journal.get("leader epoch", ("t", 0))) == 7
 

@@ -7,9 +7,10 @@ import pytest
 
 from spark_kafka_sink import BrokerUnavailableError, EmbeddedBroker
 from spark_kafka_sink.broker.config.broker_config import BrokerConfig
-from spark_kafka_sink.broker.redis.connection import ClaimError, _check_alone
+from spark_kafka_sink.broker.redis.connection import ClaimError
 from spark_kafka_sink.broker.redis.entries import EntryIds
 from spark_kafka_sink.broker.redis.location import RedisLocation
+from spark_kafka_sink.broker.redis.owned_connection import _check_alone
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.optional_dependencies import install_command
 
