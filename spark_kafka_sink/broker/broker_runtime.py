@@ -11,10 +11,11 @@ from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.cluster.nodes import BrokerNode
 from spark_kafka_sink.broker.config.broker_config import BrokerConfig, address_text
-from spark_kafka_sink.broker.faults.fault_injector import FaultInjector
-from spark_kafka_sink.broker.net.event_loop import EventLoop, for_other_threads
+from spark_kafka_sink.broker.faults.injector import FaultInjector
+from spark_kafka_sink.broker.net.event_loop import EventLoop, thread_safe_sockets
+from spark_kafka_sink.broker.net.listeners import listen
 from spark_kafka_sink.broker.net.request_thread import RequestThread
-from spark_kafka_sink.broker.net.socket_server import SocketServer, listen
+from spark_kafka_sink.broker.net.socket_server import SocketServer
 from spark_kafka_sink.broker.plain_settings import LOG
 from spark_kafka_sink.broker.redis.backend import RedisBackend
 from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
@@ -112,10 +113,10 @@ class BrokerRuntime:
         def on_replicated(topic_partition: TopicPartition) -> None:
             self.call_soon(lambda: purgatory.wake(topic_partition))
 
-        sockets = self._sockets.of_nodes
+        sockets = self._sockets.node_sockets
         backend: StorageBackend
         if lock is not None:
-            sockets = for_other_threads(self._sockets, lock)
+            sockets = thread_safe_sockets(self._sockets, lock)
             backend = RedisBackend(config.storage, clock, lock, on_replicated)
         else:
             backend = DataDir(config.data_dir) if config.data_dir else MemoryBackend()

@@ -7,6 +7,7 @@ In reading order:
 
 - `event_loop`: the event loop, and functions for callers on other threads
 - `socket_server`: listeners and connections of all nodes, selector, timers
+- `listeners`: the listening sockets of all nodes
 - `frame_buffer`: assembles frames
 - `client_connection`: a client connection
 - `error_log`: the log of failed requests

@@ -2,7 +2,7 @@
 
 `EventLoop` runs the loop. With a local storage, requests are handled on the loop's thread. With a
 remote storage, requests that might wait for the storage run on a second thread (`RequestThread`).
-`for_other_threads` allows this second thread to close, open, mute and unmute nodes.
+`thread_safe_sockets` allows this second thread to close, open, mute and unmute nodes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def run_on(submit: Callable[[Callable[[], None]], None], function: Callable[[], 
     return future
 
 
-def for_other_threads(sockets: SocketServer, lock: StateLock) -> NodeSockets:
+def thread_safe_sockets(sockets: SocketServer, lock: StateLock) -> NodeSockets:
     """Return functions that run on the loop's thread, and wait until they return.
 
     `lock` is the lock on the cluster's state. It is released during the wait, because the loop
@@ -77,7 +77,7 @@ def for_other_threads(sockets: SocketServer, lock: StateLock) -> NodeSockets:
         with lock.released():
             done.result(_CALL_TIMEOUT_S)
 
-    return NodeSockets(*(partial(call, function) for function in sockets.of_nodes))
+    return NodeSockets(*(partial(call, function) for function in sockets.node_sockets))
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""The sockets of all nodes (listeners and connections), and the timers of the event loop.
+"""The connections of all nodes, and the timers of the event loop.
 
 This module corresponds to Kafka's SocketServer with its Acceptor and Processor, but uses a single
 thread, which runs `EventLoop`. Other threads may only call `call_soon`.
@@ -6,7 +6,6 @@ thread, which runs `EventLoop`. Other threads may only call `call_soon`.
 
 from __future__ import annotations
 
-import errno
 import logging
 import sched
 import selectors
@@ -14,11 +13,12 @@ import socket
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from spark_kafka_sink.broker.cluster.nodes import NodeSockets
 from spark_kafka_sink.broker.net.client_connection import ClientConnection
 from spark_kafka_sink.broker.net.error_log import ErrorLog
+from spark_kafka_sink.broker.net.listeners import Listeners
 from spark_kafka_sink.broker.net.tls_socket import TlsSocket
 from spark_kafka_sink.common.errors import ProtocolError, TlsError
 from spark_kafka_sink.common.wakeup import Wakeup
@@ -33,49 +33,12 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _RECEIVE_BYTES = 256 * 1024
 """Size of the buffer that all connections share for received bytes."""
-_BACKLOG = 512
-"""Maximum number of connections that wait to be accepted."""
-_ACCEPT_PAUSE_S = 0.2
-"""Seconds without accepting connections after file descriptors have run out."""
 _ALERT_S = 1.0
 """Seconds for which a client can read why its handshake failed."""
-_OUT_OF_RESOURCES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""Errors of accept after which the server pauses."""
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Open a listening socket at the first address of the host that this machine has, IPv4 first.
-
-    Raises:
-        OSError: the port is in use, or the host is not an address of this machine.
-    """
-    addresses = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
-    *others, last = sorted(addresses, key=lambda address: address[0] != socket.AF_INET)
-    for family, *_, address in others:
-        try:
-            return _listen_at(address, family)
-        except OSError as error:
-            if error.errno != errno.EADDRNOTAVAIL:
-                raise
-    return _listen_at(last[4], last[0])
-
-
-def _listen_at(address: tuple[Any, ...], family: int) -> socket.socket:
-    listener = socket.create_server(
-        address,
-        family=family,
-        backlog=_BACKLOG,
-        # `::` is also the wildcard of IPv4, by which clients on this machine connect.
-        dualstack_ipv6=family == socket.AF_INET6 and socket.has_dualstack_ipv6(),
-    )
-    listener.setblocking(False)
-    return listener
 
 
 class SocketServer:
-    """The listening sockets, by node id, and their connections.
+    """The sockets of all nodes: listeners and connections.
 
     Args:
         listeners: open, non-blocking sockets by node id.
@@ -90,14 +53,11 @@ class SocketServer:
         security: ServerSecurity,
     ) -> None:
         self.error_log = ErrorLog(_LOG)
-        self._listeners = listeners
-        self._addresses = addresses
         self._security = security
         self._timers = sched.scheduler(time.monotonic)
         self._selector = selectors.DefaultSelector()
+        self._listeners = Listeners(self._selector, listeners, addresses)
         self._sockets: dict[ClientConnection, socket.socket | TlsSocket] = {}
-        self._paused_until: dict[int, float] = {}
-        self._muted: set[int] = set()
         self.thread = 0
         """The id of the thread that runs the loop, or 0 before the start."""
         self._resumed: dict[ClientConnection, None] = {}
@@ -105,8 +65,6 @@ class SocketServer:
         self._encrypted = memoryview(bytearray(_RECEIVE_BYTES if security.tls else 0))
         self._calls: deque[Callable[[], None]] = deque()
         self._wakeup = Wakeup(self._selector)
-        for node, listener in listeners.items():
-            self._selector.register(listener, selectors.EVENT_READ, node)
 
     def call_soon(self, function: Callable[[], None]) -> None:
         """Run a function on the loop's thread. Thread-safe."""
@@ -166,13 +124,12 @@ class SocketServer:
                 self._wakeup.drain()
             else:
                 self._accept_connection(key.data)
-        if self._paused_until:
-            self._resume_accepting()
+        self._listeners.resume_paused()
         self._timers.run(blocking=False)
 
     def is_served(self, connection: ClientConnection) -> bool:
         """Return True if a connection is open and its node is not paused."""
-        return not connection.is_closed and connection.node not in self._muted
+        return not connection.is_closed and not self._listeners.is_muted(connection.node)
 
     def flush(self, connection: ClientConnection) -> None:
         """Send as much as possible, update the registered events, and close if finished."""
@@ -193,39 +150,43 @@ class SocketServer:
         self._sockets.pop(connection).close()
 
     @property
-    def of_nodes(self) -> NodeSockets:
+    def node_sockets(self) -> NodeSockets:
         """The functions that close, open, mute and unmute nodes."""
-        return NodeSockets(self._close_node, self._open_node, self._mute_node, self._unmute_node)
+        return NodeSockets(
+            self._close_node, self._listeners.open, self._mute_node, self._unmute_node
+        )
 
     def close_all(self) -> None:
         """Close every socket."""
         for connection in list(self._sockets):
             self.close(connection)
-        for listener in self._listeners.values():
-            listener.close()
-        for key in list(self._selector.get_map().values()):
-            if isinstance(key.fileobj, socket.socket):
-                key.fileobj.close()
+        self._listeners.close_all()
         self._wakeup.close()
         self._selector.close()
 
     def _accept_connection(self, node: int) -> None:
-        listener = self._listeners.get(node)
-        if listener is None:
-            return
         try:
-            client, address = listener.accept()
+            accepted = self._listeners.accept(node)
         except OSError as error:
-            self._handle_failed_accept(node, error)
+            self.error_log.log(
+                logging.WARNING,
+                ("accept", error.errno),
+                "cannot accept a connection: %s (%d connections are open)",
+                error.strerror,
+                len(self._sockets),
+            )
             return
+        if accepted is None:
+            return
+        client, host = accepted
         client.setblocking(False)
         try:
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:  # Some systems raise it if the client has reset the connection.
-            _LOG.debug("lost connection %s: %s", address[0], error)
+            _LOG.debug("lost connection %s: %s", host, error)
             client.close()
             return
-        connection = ClientConnection(node, f"/{address[0]}")
+        connection = ClientConnection(node, f"/{host}")
         self._sockets[connection] = client
         if self._security.is_open:
             self._register_events(connection, selectors.EVENT_READ)
@@ -252,25 +213,6 @@ class SocketServer:
         elif client is not None and authenticator is not None and authenticator.user is None:
             self.error_log.log_disconnect(connection, "authentication timed out")
             self.close(connection)
-
-    def _handle_failed_accept(self, node: int, error: OSError) -> None:
-        """Log a failed accept. If file descriptors have run out, stop accepting for a while."""
-        self.error_log.log(
-            logging.WARNING,
-            ("accept", error.errno),
-            "cannot accept a connection: %s (%d connections are open)",
-            error.strerror,
-            len(self._sockets),
-        )
-        if error.errno in _OUT_OF_RESOURCES:
-            self._selector.unregister(self._listeners[node])
-            self._paused_until[node] = time.monotonic() + _ACCEPT_PAUSE_S
-
-    def _resume_accepting(self) -> None:
-        now = time.monotonic()
-        for node in [node for node, until in self._paused_until.items() if until <= now]:
-            del self._paused_until[node]
-            self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
 
     def _receive_once(self, connection: ClientConnection) -> bool:
         """Read once from a connection. Return False if the connection must be closed."""
@@ -344,28 +286,17 @@ class SocketServer:
         connection.registered_events = events
 
     def _close_node(self, node: int) -> None:
-        listener = self._listeners.pop(node)
-        if node not in self._muted and self._paused_until.pop(node, None) is None:
-            self._selector.unregister(listener)
-        self._muted.discard(node)
-        listener.close()
+        self._listeners.close(node)
         for connection in self._connections_of(node):
             self.close(connection)
 
-    def _open_node(self, node: int) -> None:
-        self._listeners[node] = listen(*self._addresses[node])
-        self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
-
     def _mute_node(self, node: int) -> None:
-        self._muted.add(node)
-        if self._paused_until.pop(node, None) is None:
-            self._selector.unregister(self._listeners[node])
+        self._listeners.mute(node)
         for connection in self._connections_of(node):
             self._register_events(connection, 0)
 
     def _unmute_node(self, node: int) -> None:
-        self._muted.discard(node)
-        self._selector.register(self._listeners[node], selectors.EVENT_READ, node)
+        self._listeners.unmute(node)
         for connection in self._connections_of(node):
             self.resume(connection)
 

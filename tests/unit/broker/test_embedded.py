@@ -15,7 +15,7 @@ from spark_kafka_sink import (
     KafkaProdError,
     UnknownTopicError,
 )
-from spark_kafka_sink.broker.net.socket_server import listen
+from spark_kafka_sink.broker.net.listeners import listen
 from spark_kafka_sink.broker.storage.data_dir import DataDir
 from spark_kafka_sink.report.report_storage import read_report
 
