@@ -183,8 +183,8 @@ class EmbeddedBroker(SecurityControls):
         Raises:
             ResponseError: the topic cannot be created.
         """
-        own = {key.replace("_", "."): value for key, value in configs.items()}
-        new = TopicSpec(name=name, partitions=partitions, configs=own)
+        values = {key.replace("_", "."): value for key, value in configs.items()}
+        new = TopicSpec(name=name, partitions=partitions, configs=values)
         self.run(lambda cluster: cluster.topics.create(new))
 
     def end_offsets(self, topic: str) -> list[int]:
@@ -194,7 +194,7 @@ class EmbeddedBroker(SecurityControls):
             UnknownTopicError: the topic does not exist.
         """
         return self.run(
-            lambda cluster: [p.log.end_offset for p in _find_partitions(cluster, topic)]
+            lambda state: [partition.log.end_offset for partition in _find_partitions(state, topic)]
         )
 
     @overload
@@ -281,7 +281,7 @@ class EmbeddedBroker(SecurityControls):
             UnknownTopicError: the partition does not exist.
             KafkaProdError: the node is not active.
         """
-        self.run(lambda c: c.elections.move(_find_partition(c, topic, partition), node))
+        self.run(lambda state: state.elections.move(_find_partition(state, topic, partition), node))
 
     def elect_preferred_leaders(self) -> None:
         """Make the first replica of each partition its leader if the replica is in sync."""

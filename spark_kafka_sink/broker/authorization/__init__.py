@@ -4,6 +4,6 @@ In reading order:
 
 - `denials`: deny rules, the broker's only ACLs
 - `required_operations`: the operations that a client must be authorized for, by API
-- `request_authorizer`: removes denied items from requests, and adds their errors to responses
+- `authorizer`: removes denied items from requests, and adds their errors to responses
 - `authorized_operations`: the operations that are not denied to a client, as in responses
 """

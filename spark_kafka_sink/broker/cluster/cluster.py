@@ -82,20 +82,16 @@ class Cluster:
         self.dynamic_configs = DynamicConfigs(config, self.journal)
         layers = self.dynamic_configs.layers()
         self.group_coordinator = GroupCoordinator(self.journal)
-        self.transactional_offsets = TransactionalOffsets(self.journal, self.group_coordinator)
-        forget_offsets = self.transactional_offsets.forget_topic
-        self.topics = Topics(config, self.node_control.active(), store, layers, forget_offsets)
+        offsets = TransactionalOffsets(self.journal, self.group_coordinator)
+        self.transactional_offsets = offsets
+        active = self.node_control.active()
+        self.topics = Topics(config, active, store, layers, offsets.forget_topic)
         self.log_manager = LogManager(self.topics.partitions, clock, config.retention_check_ms)
         self.elections = Elections(self.node_control, self.topics, purgatory)
         max_lag = config.replica_lag_time_max_ms / 1000
         self.replica_manager = ReplicaManager(self.node_control, self.topics, purgatory, max_lag)
         self.transaction_coordinator = TransactionCoordinator(
-            config,
-            self.journal,
-            clock,
-            self.topics.partition,
-            self.transactional_offsets,
-            purgatory,
+            config, self.journal, clock, self.topics.partition, offsets, purgatory
         )
         self.transaction_coordinator.recover(self.topics.all())
         self._create_configured_topics()
@@ -117,7 +113,8 @@ class Cluster:
         ids = sorted(self._all_nodes)
         first = crc32(key.encode()) % len(ids)
         candidates = ids[first:] + ids[:first]
-        return self._all_nodes[next((i for i in candidates if i in self.nodes), ids[first])]
+        active = (node for node in candidates if node in self.nodes)
+        return self._all_nodes[next(active, ids[first])]
 
     def tick(self) -> None:
         """Perform all scheduled work that is due, and complete delayed requests.

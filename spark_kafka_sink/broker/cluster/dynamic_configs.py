@@ -39,9 +39,9 @@ class DynamicConfigs:
         self._config = config
         self._journal = journal
         self._values: dict[tuple[str, str], Mapping[str, str]] = {
-            (kind, str(name)): own
+            (kind, str(name)): overrides
             for kind in (BROKER, GROUP)
-            for (name,), own in journal.all(kind).items()
+            for (name,), overrides in journal.all(kind).items()
         }
 
     def of(self, kind: str, name: str) -> dict[str, str]:
@@ -50,14 +50,13 @@ class DynamicConfigs:
 
     def names(self, kind: str) -> list[str]:
         """Return the sorted names of all resources of one kind that have configs."""
-        return sorted(
-            name for (key_kind, name), own in self._values.items() if key_kind == kind and own
-        )
+        configured = (key for key, overrides in self._values.items() if overrides)
+        return sorted(name for key_kind, name in configured if key_kind == kind)
 
-    def set(self, kind: str, name: str, own: Mapping[str, str]) -> None:
+    def set(self, kind: str, name: str, overrides: Mapping[str, str]) -> None:
         """Replace the configs of a resource."""
-        self._journal.put(kind, (name,), dict(own) or None)
-        self._values[kind, name] = dict(own)
+        self._journal.put(kind, (name,), dict(overrides) or None)
+        self._values[kind, name] = dict(overrides)
 
     def layers(self) -> tuple[ConfigLayer, ...]:
         """Return the broker configs that provide defaults for topics, highest precedence first."""
@@ -73,5 +72,5 @@ class DynamicConfigs:
         return tuple(layer for layer in layers if layer.values)
 
 
-def _topic_values(own: Mapping[str, str]) -> dict[str, str]:
-    return {TOPIC_NAMES[name]: value for name, value in own.items() if name in TOPIC_NAMES}
+def _topic_values(overrides: Mapping[str, str]) -> dict[str, str]:
+    return {TOPIC_NAMES[name]: value for name, value in overrides.items() if name in TOPIC_NAMES}

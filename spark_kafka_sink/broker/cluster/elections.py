@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
+from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.broker.partition.topic import Topic
     from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
-    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,7 +54,7 @@ class Elections:
             if partition.leader == node:
                 self._elect_next_leader(partition)
             if partition.in_sync != [node]:
-                partition.in_sync = [n for n in partition.in_sync if n != node]
+                partition.in_sync = [other for other in partition.in_sync if other != node]
             self._purgatory.wake(partition.topic_partition)
 
     def on_node_started(self) -> None:
@@ -113,8 +112,9 @@ class Elections:
         replaced = None
         if node not in partition.replicas:
             replaced = partition.leader if partition.leader >= 0 else partition.replicas[0]
-            partition.replicas = [node if n == replaced else n for n in partition.replicas]
-            partition.in_sync = [node if n == replaced else n for n in partition.in_sync]
+            successor = {replaced: node}
+            partition.replicas = [successor.get(old, old) for old in partition.replicas]
+            partition.in_sync = [successor.get(old, old) for old in partition.in_sync]
         partition.replica_states.ends[node] = partition.log.end_offset
         if node not in partition.in_sync:
             partition.in_sync = [*partition.in_sync, node]
@@ -212,12 +212,8 @@ class Elections:
 
     def _next_leader(self, partition: Partition) -> int:
         """Return the first active in-sync replica, or `NO_LEADER`."""
-        candidates = (
-            node
-            for node in partition.replicas
-            if node in partition.in_sync and self._nodes[node].is_active
-        )
-        return next(candidates, NO_LEADER)
+        in_sync = (node for node in partition.replicas if node in partition.in_sync)
+        return next((node for node in in_sync if self._nodes[node].is_active), NO_LEADER)
 
     def _change_leader(self, partition: Partition, node: int) -> None:
         old = partition.leader

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import KafkaProdError
@@ -46,8 +47,8 @@ class NodeState:
     state: RunState = RunState.UP
     lag: float = 0.0
     """The replication delay in seconds."""
-    fence_at: float | None = None
-    """The monotonic time in seconds at which a paused node's session expires."""
+    fence_at: float = inf
+    """Monotonic time in seconds at which a paused node's session expires."""
 
     @property
     def fetches(self) -> bool:
@@ -107,19 +108,16 @@ class NodeControl(dict[int, NodeState]):
         """Return the ids of the nodes that can lead partitions."""
         return [node for node, node_state in self.items() if node_state.is_active]
 
-    def next_fence(self) -> float | None:
-        """Return the time in monotonic seconds at which the next session expires, or None."""
-        times = (
-            node_state.fence_at for node_state in self.values() if node_state.fence_at is not None
-        )
-        return min(times, default=None)
+    def next_fence(self) -> float:
+        """Return the time in monotonic seconds at which the next session expires."""
+        return min(node_state.fence_at for node_state in self.values())
 
     def stop(self, node: int) -> None:
         """Stop a node: close its connections and elect other leaders. Its data is retained."""
         node_state = self._node_state(node)
         if node_state.state is not RunState.STOPPED:
             node_state.state = RunState.STOPPED
-            node_state.fence_at = None
+            node_state.fence_at = inf
             self._sockets.close(node)
             self._on_lost(node)
 
@@ -133,7 +131,7 @@ class NodeControl(dict[int, NodeState]):
         else:
             self._sockets.unmute(node)
         node_state.state = RunState.UP
-        node_state.fence_at = None
+        node_state.fence_at = inf
         self._on_started()
 
     def pause(self, node: int) -> None:
@@ -155,10 +153,10 @@ class NodeControl(dict[int, NodeState]):
 
     def tick(self, now: float) -> None:
         """Fence the nodes that have been paused for longer than the session timeout."""
-        due = [n for n, s in self.items() if s.fence_at is not None and s.fence_at <= now]
+        due = [node for node, node_state in self.items() if node_state.fence_at <= now]
         for node in due:
             self[node].state = RunState.FENCED
-            self[node].fence_at = None
+            self[node].fence_at = inf
         for node in due:
             self._on_lost(node)
 

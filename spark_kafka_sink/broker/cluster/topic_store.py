@@ -85,7 +85,8 @@ class TopicStore:
             }
             for partition in topic.partitions
         ]
-        value = {"id": str(topic.id), "configs": dict(topic.config.own), "partitions": partitions}
+        configs = dict(topic.config.overrides)
+        value = {"id": str(topic.id), "configs": configs, "partitions": partitions}
         before = self._journal.get(TOPIC, (topic.name,))
         self._journal.put(TOPIC, (topic.name,), value)
         try:
@@ -127,7 +128,7 @@ class TopicStore:
         for (name,) in self._journal.all(_UNFINISHED):
             self._try_to_delete_unfinished(str(name))
         for (name,), value in self._journal.all(TOPIC).items():
-            config = TopicConfig(own=value["configs"], broker=layers)
+            config = TopicConfig(overrides=value["configs"], broker=layers)
             topic = Topic(name=str(name), id=UUID(value["id"]), config=config, partitions=[])
             for index, known in enumerate(value["partitions"]):
                 topic.partitions.append(self._load_partition(topic, index, known, nodes))

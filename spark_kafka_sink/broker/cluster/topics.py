@@ -144,10 +144,10 @@ class Topics:
         """Return the topic that `create` would create, without registering or storing it."""
         default = len(new.assignments) or self._config.default_partitions
         count = default if new.partitions == DEFAULT else new.partitions
-        own = {key: value for key, value in new.configs.items() if value is not None}
+        overrides = {key: value for key, value in new.configs.items() if value is not None}
         return Topic(
             name=new.name,
-            config=TopicConfig(own=own, broker=self._broker_layers),
+            config=TopicConfig(overrides=overrides, broker=self._broker_layers),
             partitions=[self._new_partition(new, index, UnifiedLog()) for index in range(count)],
         )
 
@@ -178,13 +178,13 @@ class Topics:
         new = TopicSpec(name=topic.name, replication_factor=factor, assignments=assignments)
         self._create_partitions(topic, new, count)
 
-    def configure(self, topic: Topic, own: Mapping[str, str]) -> None:
+    def configure(self, topic: Topic, overrides: Mapping[str, str]) -> None:
         """Replace the configs that are set for a topic, with immediate effect.
 
         Raises:
             OSError: the configs cannot be stored. Nothing has changed.
         """
-        config = replace(topic.config, own=dict(own))
+        config = replace(topic.config, overrides=dict(overrides))
         self.store.save(replace(topic, config=config))
         self._set_config(topic, config)
 
@@ -217,10 +217,8 @@ class Topics:
                 # Offsets remain if an earlier deletion of a topic with this name failed.
                 self._forget_offsets(topic.name)
             with self.store.creating(topic.name, indexes, topic.config) as logs:
-                added = [
-                    self._new_partition(new, *partition)
-                    for partition in zip(indexes, logs, strict=True)
-                ]
+                pairs = zip(indexes, logs, strict=True)
+                added = [self._new_partition(new, index, log) for index, log in pairs]
                 self.store.save(replace(topic, partitions=[*topic.partitions, *added]))
         except OSError as error:
             raise ResponseError(ErrorCode.kafka_storage_error, str(error)) from error
@@ -236,13 +234,9 @@ class Topics:
 
     def _new_partition(self, new: TopicSpec, index: int, log: UnifiedLog) -> Partition:
         default = self._config.replication_factor
-        replication_factor = (
-            default if new.replication_factor == DEFAULT else new.replication_factor
-        )
+        factor = default if new.replication_factor == DEFAULT else new.replication_factor
         assigned = new.assignments.get(index)
-        replicas = (
-            self._placer.assign(index, replication_factor) if assigned is None else list(assigned)
-        )
+        replicas = self._placer.assign(index, factor) if assigned is None else list(assigned)
         active = self._placer.active_of(replicas)
         partition = Partition(
             topic=new.name,

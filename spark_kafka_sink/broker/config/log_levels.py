@@ -13,9 +13,7 @@ LEVELS = {
     "TRACE": logging.DEBUG,
 }
 """Python's levels by Kafka's names of log levels."""
-_LEVEL_NAMES = {number: name for name, number in reversed(LEVELS.items())} | {
-    logging.DEBUG: "DEBUG"
-}
+_LEVEL_NAMES = {level: name for name, level in reversed(LEVELS.items())} | {logging.DEBUG: "DEBUG"}
 _ROOT = "spark_kafka_sink.broker"
 """The logger above all loggers of the broker."""
 
@@ -23,8 +21,8 @@ _ROOT = "spark_kafka_sink.broker"
 def effective_levels() -> dict[str, str]:
     """Return the effective level of every logger of the broker, by name."""
     known = logging.root.manager.loggerDict
-    own = {_ROOT, *(name for name in known if name.startswith(f"{_ROOT}."))}
-    return {name: _level_name(logging.getLogger(name).getEffectiveLevel()) for name in sorted(own)}
+    names = sorted({_ROOT, *(name for name in known if name.startswith(f"{_ROOT}."))})
+    return {name: _level_name(logging.getLogger(name).getEffectiveLevel()) for name in names}
 
 
 def _level_name(number: int) -> str:

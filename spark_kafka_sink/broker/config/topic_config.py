@@ -178,9 +178,7 @@ Configs of compaction, throttling and tiered storage are listed but have no effe
 """
 
 
-BROKER_KEYS: Mapping[str, ConfigKey] = {
-    name: TOPIC_KEYS[topic] for name, topic in TOPIC_NAMES.items()
-}
+BROKER_KEYS = {name: TOPIC_KEYS[topic] for name, topic in TOPIC_NAMES.items()}
 """The broker configs that can be changed at runtime."""
 
 
@@ -215,7 +213,7 @@ class LogConfig:
     is_compacted: bool
     """True if every record must have a key."""
     stamps_records: bool
-    """True if the broker replaces the timestamps with its own time."""
+    """True if the broker replaces the timestamps with its overrides time."""
 
     @classmethod
     def of(cls, config: TopicConfig) -> LogConfig:
@@ -255,21 +253,19 @@ class ConfigLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """The configs of one topic.
+    """The configs of one topic."""
 
-    `own` contains the configs that are set for the topic. `broker` contains the broker configs that
-    provide defaults, highest precedence first.
-    """
-
-    own: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """The configs that are set for the topic."""
     broker: tuple[ConfigLayer, ...] = ()
+    """The broker configs that provide defaults, highest precedence first."""
     log: LogConfig = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "log", LogConfig.of(self))
 
     def __getitem__(self, key: str) -> str:
-        return self.own[key] if key in self.own else self.default(key)
+        return self.overrides[key] if key in self.overrides else self.default(key)
 
     def default(self, key: str) -> str:
         """Return the value that applies if the config is not set for the topic."""
@@ -278,7 +274,7 @@ class TopicConfig:
 
     def source(self, key: str) -> ConfigSource:
         """Return the source of the current value."""
-        if key in self.own:
+        if key in self.overrides:
             return ConfigSource.TOPIC
         sources = (layer.source for layer in self.broker if key in layer.values)
         return next(sources, ConfigSource.DEFAULT)
@@ -340,7 +336,7 @@ def start_configs(
         "transaction.max.timeout.ms": config.transaction_max_timeout_ms,
         "transactional.id.expiration.ms": config.transactional_id_expiration_ms,
     }
-    own = {name: (str(value), ConfigType.INT) for name, value in numbers.items()} | {
+    start_values = {name: (str(value), ConfigType.INT) for name, value in numbers.items()} | {
         "advertised.listeners": (_listener_text(config, advertised), ConfigType.LIST),
         "auto.create.topics.enable": (str(config.auto_create_topics).lower(), ConfigType.BOOLEAN),
         "listeners": (_listener_text(config, listener), ConfigType.LIST),
@@ -349,13 +345,13 @@ def start_configs(
         "process.roles": ("broker,controller", ConfigType.LIST),
         "replica.lag.time.max.ms": (str(config.replica_lag_time_max_ms), ConfigType.LONG),
     }
-    for name, (value, kind) in own.items():
+    for name, (value, kind) in start_values.items():
         known = BROKER_KEYS.get(name)
         default = known is not None and known.default == value
         source = ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER
         yield StartConfig(name=name, value=value, type=kind, source=source)
     for name, key in BROKER_KEYS.items():
-        if name not in own:
+        if name not in start_values:
             default_value = None if name in _WITHOUT_DEFAULT else key.default
             yield StartConfig(
                 name=name, value=default_value, type=key.type, source=ConfigSource.DEFAULT

@@ -150,8 +150,8 @@ class ClassicGroup:
         """Return the static member with this instance id, or None if it does not exist."""
         if instance_id is None:
             return None
-        members = (m for m in self.members.values() if m.joined.instance_id == instance_id)
-        return next(members, None)
+        members = self.members.values()
+        return next((known for known in members if known.joined.instance_id == instance_id), None)
 
     def identify(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Return an error if a member id is unknown or was fenced by a newer static member."""
@@ -168,9 +168,8 @@ class ClassicGroup:
         """Return True if a member subscribes to the topic, or has an invalid subscription."""
         if not self.members or not self.protocol:
             return bool(self.members)
-        subscriptions = [
-            _subscribed_topics(m.joined.protocols[self.protocol]) for m in self.members.values()
-        ]
+        metadata = [member.joined.protocols[self.protocol] for member in self.members.values()]
+        subscriptions = map(_subscribed_topics, metadata)
         return any(topics is None or topic in topics for topics in subscriptions)
 
     def check(self, member_id: str, generation: int, instance_id: str | None = None) -> ErrorCode:
@@ -219,7 +218,7 @@ class ClassicGroup:
 
     def remove(self, member_ids: Iterable[str], now: float) -> None:
         """Remove members, and start a rebalance of the remaining members."""
-        removed = [self.members.pop(i) for i in list(member_ids) if i in self.members]
+        removed = [self.members.pop(key) for key in list(member_ids) if key in self.members]
         for member in removed:
             self.unsynced.discard(member.id)
             for respond in (member.respond_to_join, member.respond_to_sync):
@@ -229,10 +228,12 @@ class ClassicGroup:
 
     def tick(self, now: float) -> None:
         """Remove expired and unsynced members. Complete a rebalance whose timeout has passed."""
-        for member_id in [i for i, expires in self.pending.items() if expires <= now]:
+        overdue = [member_id for member_id, expires in self.pending.items() if expires <= now]
+        for member_id in overdue:
             del self.pending[member_id]
             self._finish_without_pending(now)
-        expired = [m.id for m in self.members.values() if m.expires <= now and not m.is_waiting]
+        idle = [member for member in self.members.values() if not member.is_waiting]
+        expired = [member.id for member in idle if member.expires <= now]
         if self.unsynced and self.sync_deadline <= now:
             expired += self.unsynced
         self.remove(expired, now)
@@ -243,7 +244,7 @@ class ClassicGroup:
         """Return the time of the next `tick` in monotonic seconds, or None if it has no work."""
         due = [
             *self.pending.values(),
-            *(m.expires for m in self.members.values() if not m.is_waiting),
+            *(member.expires for member in self.members.values() if not member.is_waiting),
         ]
         if self.unsynced:
             due.append(self.sync_deadline)
@@ -252,7 +253,7 @@ class ClassicGroup:
         return min(due, default=None)
 
     def _check_join(self, joining: JoinRequest) -> ErrorCode:
-        offers = [m.joined.protocols for m in self.members.values()]
+        offers = [member.joined.protocols for member in self.members.values()]
         common = set(joining.protocols).intersection(*offers)
         type_fits = not offers or joining.protocol_type == self.protocol_type
         if not common or not joining.protocol_type or not type_fits:
@@ -304,7 +305,8 @@ class ClassicGroup:
         new = GroupMember(id=_new_id(joining), joined=joining, expires=now, join=reply)
         new.assignment = former.assignment
         new.extend_session(now)
-        self.members = {m.id: m for m in (new if m is former else m for m in self.members.values())}
+        replaced = [new if member is former else member for member in self.members.values()]
+        self.members = {member.id: member for member in replaced}
         self.unsynced.discard(former.id)
         if leader == former.id:
             self.leader = new.id
@@ -312,9 +314,8 @@ class ClassicGroup:
             self._rebalance(now)
         elif joining.may_skip_assignment:
             leads = self.leader == new.id
-            new.respond_to_join(
-                self._join_response(shows_members=leads) | {"skip_assignment": leads}
-            )
+            response = self._join_response(shows_members=leads)
+            new.respond_to_join(response | {"skip_assignment": leads})
         else:  # As leader, the client would assign partitions again (KAFKA-13435).
             new.respond_to_join(self._join_response(shows_members=False) | {"leader": leader})
 
@@ -328,10 +329,11 @@ class ClassicGroup:
         self._finish_join(now)
 
     def _longest_rebalance(self) -> float:
-        return max((m.joined.rebalance_timeout for m in self.members.values()), default=0.0)
+        timeouts = [member.joined.rebalance_timeout for member in self.members.values()]
+        return max(timeouts, default=0.0)
 
     def _finish_join(self, now: float) -> None:
-        absent = [m for m in self.members.values() if m.join is None]
+        absent = [member for member in self.members.values() if member.join is None]
         if (absent or self.pending) and now < self.rebalance_deadline:
             return
         for member in absent:
@@ -353,7 +355,7 @@ class ClassicGroup:
         Return False if no member has rejoined. In that case, only static members remain, which are
         removed when their sessions expire.
         """
-        joined = [m.id for m in self.members.values() if m.join is not None]
+        joined = [member.id for member in self.members.values() if member.join is not None]
         if joined and self.leader not in joined:
             self.leader = joined[0]
         return bool(joined)
@@ -373,9 +375,9 @@ class ClassicGroup:
 
         Every member votes for the first of its protocols that all members support.
         """
-        offers = [list(m.joined.protocols) for m in self.members.values()]
+        offers = [list(member.joined.protocols) for member in self.members.values()]
         common = set(offers[0]).intersection(*offers)
-        votes = Counter(next(p for p in offer if p in common) for offer in offers)
+        votes = Counter(next(name for name in offer if name in common) for offer in offers)
         return votes.most_common(1)[0][0]
 
     def _join_response(self, *, shows_members: bool) -> dict[str, object]:

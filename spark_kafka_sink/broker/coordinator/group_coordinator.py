@@ -52,8 +52,8 @@ GROUP_KEYS: dict[str, ConfigKey] = {
 
 def broker_name(name: str) -> str:
     """Return the name of the broker config that provides the default of a group config."""
-    own = {"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"}
-    return name if name in own else f"group.{name}"
+    shared = {"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"}
+    return name if name in shared else f"group.{name}"
 
 
 class GroupCoordinator:

@@ -269,14 +269,7 @@ class TransactionCoordinator:
         """Return the marker of a completed transaction, or an abort if its outcome is unknown."""
         entry = partition.producers.entries.get(producer_id)
         epoch = NO_PRODUCER_EPOCH if entry is None else entry.epoch
-        txn = next(
-            (
-                candidate
-                for candidate in self._by_id.values()
-                if candidate.producer_id == producer_id
-            ),
-            None,
-        )
+        txn = {known.producer_id: known for known in self._by_id.values()}.get(producer_id)
         if txn is None:
             return EndTransactionMarker(producer_id=producer_id, epoch=epoch, is_commit=False)
         if not txn.is_at_rest and partition.topic_partition in txn.partitions:
@@ -302,9 +295,8 @@ class TransactionCoordinator:
         self._by_id[txn.id] = txn
 
     def _fence_producer(self, txn: TransactionMetadata, now: transaction_state.Now) -> None:
-        self._save_prepared(
-            transaction_state.fence(txn, now, bumps=self._config.transaction_level > 1)
-        )
+        bumps = self._config.transaction_level > 1
+        self._save_prepared(transaction_state.fence(txn, now, bumps=bumps))
 
     def _save_prepared(self, prepared: TransactionMetadata) -> None:
         self._save_metadata(prepared)

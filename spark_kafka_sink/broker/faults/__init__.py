@@ -3,5 +3,5 @@
 In reading order:
 
 - `fault`: the faults that users inject, and their text form
-- `fault_injector`: the effects of faults on requests
+- `injector`: the effects of faults on requests
 """

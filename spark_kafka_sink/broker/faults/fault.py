@@ -150,21 +150,25 @@ class Fault:
     def matches(self, request: RequestProperties) -> bool:
         """Return True if a request matches the conditions of the fault."""
         return (
-            self.api in {None, request.api}
-            and self.node in {None, request.node}
-            and self.client in {None, request.client_id}
+            _is_met(self.api, request.api)
+            and _is_met(self.node, request.node)
+            and _is_met(self.client, request.client_id)
             and (self._is_anywhere or any(map(self.covers, request.partitions)))
         )
 
     def covers(self, named: RequestPartition) -> bool:
         """Return True if the fault applies to a partition of a request."""
-        return self.topic in {None, named.topic} and (
-            None in {self.partition, named.partition} or self.partition == named.partition
-        )
+        is_covered = named.partition is None or _is_met(self.partition, named.partition)
+        return is_covered and _is_met(self.topic, named.topic)
 
     @property
     def _is_anywhere(self) -> bool:
         return self.topic is None and self.partition is None
+
+
+def _is_met(condition: object, value: object) -> bool:
+    """Return True if a condition is not set, or equal to the value."""
+    return condition is None or condition == value
 
 
 def parse_fault(text: str) -> Fault:

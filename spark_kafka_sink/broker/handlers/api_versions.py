@@ -22,18 +22,15 @@ from spark_kafka_sink.broker.handlers import (
     topics,
     transactions,
 )
-from spark_kafka_sink.broker.handlers.request_context import (
-    HandlerResult,
-    RequestContext,
-    ServedApi,
-)
+from spark_kafka_sink.broker.handlers.request_context import ServedApi
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from spark_kafka_sink.broker.requests.request_shapes import ItemResult
+    from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
+    from spark_kafka_sink.broker.requests.shapes import ItemResult
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
@@ -77,8 +74,8 @@ def unsupported_version(served: VersionRange) -> dict[str, Any]:
 
     Kafka releases that do not support version 3 do not include the version range.
     """
-    own = [_api_entry(ApiKey.API_VERSIONS, served)] if served.highest >= _LISTS_ITSELF else []
-    return {"error_code": ErrorCode.unsupported_version, "api_keys": own}
+    keys = [_api_entry(ApiKey.API_VERSIONS, served)] if served.highest >= _LISTS_ITSELF else []
+    return {"error_code": ErrorCode.unsupported_version, "api_keys": keys}
 
 
 def api_versions(others: Iterable[ServedApi], versions: VersionRange) -> ServedApi:

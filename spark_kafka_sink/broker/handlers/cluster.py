@@ -80,14 +80,14 @@ def describe_log_dirs(context: RequestContext) -> HandlerResult:
     """
     folder, items = context.cluster.config.data_dir, context.request.topics
     volume = shutil.disk_usage(folder) if folder else None
-    requested = None if items is None else {(i.topic, p) for i in items for p in i.partitions}
+    requested = {(item.topic, index) for item in items or () for index in item.partitions}
     topics = []
     for topic in context.cluster.topics.all():
         partitions = [
             {"partition_index": partition.index, "partition_size": partition.log.size}
             for partition in topic.partitions
             if context.node in partition.replicas
-            and (requested is None or (topic.name, partition.index) in requested)
+            and (items is None or (topic.name, partition.index) in requested)
         ]
         if partitions:
             topics.append({"name": topic.name, "partitions": partitions})

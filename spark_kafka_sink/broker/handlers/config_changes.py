@@ -45,7 +45,7 @@ class _AlterConfigOp(IntEnum):
 class _ConfigurableResource:
     """A resource that has configs."""
 
-    own: Mapping[str, str]
+    overrides: Mapping[str, str]
     """The configs that are set for the resource."""
     keys: Mapping[str, ConfigKey]
     """The definitions of the known configs."""
@@ -100,13 +100,13 @@ def _find_for_change(context: RequestContext, item: Any) -> _ConfigurableResourc
 
 def _replace_configs(context: RequestContext, item: Any) -> None:
     resource = _find_for_change(context, item)
-    own = {config.name: config.value for config in item.configs}
-    for name, value in own.items():
+    overrides = {config.name: config.value for config in item.configs}
+    for name, value in overrides.items():
         if value is None:
             raise invalid_request(f"Null value not supported for : {name}")
-    resource.check(own)
+    resource.check(overrides)
     if not context.request.validate_only:
-        resource.apply(own)
+        resource.apply(overrides)
 
 
 def _change_configs(context: RequestContext, item: Any) -> None:
@@ -114,41 +114,41 @@ def _change_configs(context: RequestContext, item: Any) -> None:
         _change_log_levels(context, item)
         return
     resource = _find_for_change(context, item)
-    own = dict(resource.own)
+    overrides = dict(resource.overrides)
     for change in item.configs:
-        _change_config(own, resource, change)
+        _change_config(overrides, resource, change)
     names = [change.name for change in item.configs]
-    resource.check({name: own[name] for name in names if name in own})
+    resource.check({name: overrides[name] for name in names if name in overrides})
     if not context.request.validate_only:
-        resource.apply(own)
+        resource.apply(overrides)
 
 
-def _change_config(own: dict[str, str], resource: _ConfigurableResource, change: Any) -> None:
+def _change_config(overrides: dict[str, str], resource: _ConfigurableResource, change: Any) -> None:
     if change.config_operation not in set(_AlterConfigOp):
         has_message = resource.unknown_operation is ErrorCode.invalid_request
         text = f"Unknown operation {change.config_operation}." if has_message else ""
         raise ResponseError(resource.unknown_operation, text)
     if change.config_operation == _AlterConfigOp.DELETE:
-        own.pop(change.name, None)
+        overrides.pop(change.name, None)
         return
     if change.value is None:
         raise invalid_request(f"Null value not supported for {change.name}")
     if change.config_operation == _AlterConfigOp.SET:
-        own[change.name] = change.value
+        overrides[change.name] = change.value
         return
     key = resource.keys.get(change.name)
     if key is None or key.type is not ConfigType.LIST:
         raise ResponseError(
             ErrorCode.invalid_config, f"{change.name} is not a list and can only be set or deleted."
         )
-    current = own.get(change.name, resource.default(change.name))
+    current = overrides.get(change.name, resource.default(change.name))
     present = [value for value in current.split(",") if value]
     changed = change.value.split(",")
     if change.config_operation == _AlterConfigOp.APPEND:
         kept = present + [value for value in changed if value not in present]
     else:
         kept = [value for value in present if value not in changed]
-    own[change.name] = ",".join(kept)
+    overrides[change.name] = ",".join(kept)
 
 
 def _change_log_levels(context: RequestContext, item: Any) -> None:
@@ -199,12 +199,12 @@ def _topic_resource(context: RequestContext, name: str) -> _ConfigurableResource
                 ErrorCode.unknown_topic_or_partition, f"The topic '{name}' does not exist."
             )
 
-    def apply(own: Mapping[str, str]) -> None:
+    def apply(overrides: Mapping[str, str]) -> None:
         if topic is not None:
-            topics.configure(topic, own)
+            topics.configure(topic, overrides)
 
     return _ConfigurableResource(
-        own=config.own,
+        overrides=config.overrides,
         keys=topic_config.TOPIC_KEYS,
         default=config.default,
         check=check,
@@ -216,7 +216,6 @@ def _broker_resource(context: RequestContext, name: str) -> _ConfigurableResourc
     if name != ALL_BROKERS:
         check_node(context, name)
     dynamic, topics = context.cluster.dynamic_configs, context.cluster.topics
-    own = dynamic.of(BROKER, name)
     started = {config.name for config in node_configs(context)}
     fixed = started - topic_config.BROKER_KEYS.keys()
 
@@ -233,7 +232,7 @@ def _broker_resource(context: RequestContext, name: str) -> _ConfigurableResourc
         topics.set_broker_layers(dynamic.layers())
 
     return _ConfigurableResource(
-        own=own,
+        overrides=dynamic.of(BROKER, name),
         keys=topic_config.BROKER_KEYS,
         default=lambda name: topic_config.BROKER_KEYS[name].default,
         check=check,
@@ -246,14 +245,13 @@ def _group_resource(context: RequestContext, name: str) -> _ConfigurableResource
     if not name:
         raise invalid_request("Default group resources are not allowed.")
     dynamic = context.cluster.dynamic_configs
-    own = dynamic.of(GROUP, name)
 
     def check(values: Mapping[str, str]) -> None:
         if problem := topic_config.problem_with(values, GROUP_KEYS, "group"):
             raise ResponseError(ErrorCode.invalid_config, problem)
 
     return _ConfigurableResource(
-        own=own,
+        overrides=dynamic.of(GROUP, name),
         keys=GROUP_KEYS,
         default=lambda name: GROUP_KEYS[name].default,
         check=check,

@@ -94,7 +94,7 @@ def _topic_config(context: RequestContext, name: str) -> topic_config.TopicConfi
 
 def _topic_configs(config: topic_config.TopicConfig) -> Iterable[FieldValues]:
     keys = topic_config.TOPIC_KEYS | {
-        name: key for name, key in topic_config.INTERNAL_KEYS.items() if name in config.own
+        name: key for name, key in topic_config.INTERNAL_KEYS.items() if name in config.overrides
     }
     for name, key in keys.items():
         entry = _config_entry(name, config[name], key.type, config.source(name))
@@ -102,8 +102,8 @@ def _topic_configs(config: topic_config.TopicConfig) -> Iterable[FieldValues]:
 
 
 def _synonyms(name: str, config: topic_config.TopicConfig) -> Iterable[FieldValues]:
-    if name in config.own:
-        yield _synonym(name, config.own[name], ConfigSource.TOPIC)
+    if name in config.overrides:
+        yield _synonym(name, config.overrides[name], ConfigSource.TOPIC)
     if name in topic_config.SYNONYMS:
         for layer in config.broker:
             if name in layer.values:
@@ -128,7 +128,9 @@ def _broker_configs(context: RequestContext) -> Iterable[FieldValues]:
     layers = ((ConfigSource.DYNAMIC_BROKER, node), (ConfigSource.DYNAMIC_DEFAULT_BROKER, cluster))
     started = {config.name: config for config in node_configs(context)}
     for name in [*started, *(key for key in {**node, **cluster} if key not in started)]:
-        changed = [_synonym(name, own[name], source) for source, own in layers if name in own]
+        changed = [
+            _synonym(name, values[name], source) for source, values in layers if name in values
+        ]
         yield _broker_entry(name, started.get(name), changed)
 
 
@@ -165,15 +167,14 @@ def _cluster_configs(context: RequestContext) -> Iterable[FieldValues]:
 
 
 def _group_configs(context: RequestContext, group_id: str) -> Iterable[FieldValues]:
-    own = context.cluster.dynamic_configs.of(GROUP, group_id)
+    overrides = context.cluster.dynamic_configs.of(GROUP, group_id)
     for name, key in GROUP_KEYS.items():
         synonyms = [_synonym(broker_name(name), key.default, ConfigSource.DEFAULT)]
-        if name in own:
-            synonyms.insert(0, _synonym(name, own[name], ConfigSource.GROUP))
+        if name in overrides:
+            synonyms.insert(0, _synonym(name, overrides[name], ConfigSource.GROUP))
         first = synonyms[0]
-        yield _config_entry(name, first["value"], key.type, first["source"]) | {
-            "synonyms": synonyms
-        }
+        entry = _config_entry(name, first["value"], key.type, first["source"])
+        yield entry | {"synonyms": synonyms}
 
 
 def _logger_configs() -> Iterable[FieldValues]:

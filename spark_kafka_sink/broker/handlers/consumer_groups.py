@@ -9,8 +9,8 @@ from spark_kafka_sink.broker.authorization.authorized_operations import NOT_REQU
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
 from spark_kafka_sink.broker.coordinator.committed_offsets import CommittedOffset
 from spark_kafka_sink.broker.handlers.request_context import HandlerResult, NoFields, RequestContext
-from spark_kafka_sink.broker.requests.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.broker.requests.response_error import ResponseError
+from spark_kafka_sink.broker.requests.shapes import id_of, unknown_topic
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
@@ -52,9 +52,8 @@ def _check_member(context: RequestContext, group: ClassicGroup, generation: int)
     If the member is static and a newer member replaced it, the error is FENCED_INSTANCE_ID
     (KIP-345).
     """
-    return group.check(
-        context.request.member_id, generation, context.get("group_instance_id", None)
-    )
+    instance_id = context.get("group_instance_id", None)
+    return group.check(context.request.member_id, generation, instance_id)
 
 
 def may_commit(
@@ -269,9 +268,8 @@ def offset_commit(context: RequestContext) -> HandlerResult:
         context, request.generation_id_or_member_epoch
     )
     groups = context.cluster.group_coordinator
-    group = (
-        groups.get_or_empty(request.group_id) if error else groups.get_or_create(request.group_id)
-    )
+    find = groups.get_or_empty if error else groups.get_or_create
+    group = find(request.group_id)
     if not error and request.member_id:
         group.heartbeat(request.member_id, context.cluster.clock.monotonic())
 

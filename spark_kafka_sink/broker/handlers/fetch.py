@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.partition.unified_log import TimedOffset, UnifiedLog
-from spark_kafka_sink.broker.requests.request_shapes import (
-    BY_PARTITION,
-    id_of,
-    name_of,
-    unknown_topic,
-)
+from spark_kafka_sink.broker.requests.shapes import BY_PARTITION, id_of, name_of, unknown_topic
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.list_offsets import EARLIEST, LATEST
@@ -92,12 +87,11 @@ def fetch(context: RequestContext) -> HandlerResult:
     if any(fetch.error for fetch in flat) or request.max_wait.total_seconds() <= 0 or has_enough():
         return _fetch_response(context, fetches)
     keys = tuple(fetch.partition.topic_partition for fetch in flat if fetch.partition is not None)
-    return context.wait(
-        request.max_wait,
-        has_enough,
-        lambda: _fetch_response(context, _partition_fetches(context)),
-        keys,
-    )
+
+    def respond() -> FieldValues:
+        return _fetch_response(context, _partition_fetches(context))
+
+    return context.wait(request.max_wait, has_enough, respond, keys)
 
 
 def _partition_fetches(context: RequestContext) -> list[tuple[Any, list[_PartitionFetch]]]:
@@ -248,7 +242,9 @@ def _find_offset(log: UnifiedLog, timestamp: int, end: int) -> TimedOffset:
     if timestamp == _LATEST_TIERED:
         return _NO_RECORD
     timed_offset = (
-        log.first_at_max_timestamp() if timestamp == _MAX_TIMESTAMP else log.first_at(timestamp)
+        log.first_at_max_timestamp()
+        if timestamp == _MAX_TIMESTAMP
+        else log.first_at_timestamp(timestamp)
     )
     return timed_offset if timed_offset is not None and timed_offset.offset < end else _NO_RECORD
 

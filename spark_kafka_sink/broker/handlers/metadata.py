@@ -8,8 +8,8 @@ from spark_kafka_sink.broker.authorization.authorized_operations import NOT_REQU
 from spark_kafka_sink.broker.authorization.denials import CLUSTER_NAME
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.handlers.cluster import describe_brokers
-from spark_kafka_sink.broker.requests.request_shapes import id_of, unknown_topic
 from spark_kafka_sink.broker.requests.response_error import ResponseError
+from spark_kafka_sink.broker.requests.shapes import id_of, unknown_topic
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
@@ -129,7 +129,8 @@ def _describe_topic(context: RequestContext, topic: Topic) -> FieldValues:
 
 def _describe_partition(context: RequestContext, partition: Partition) -> FieldValues:
     """Return the fields of a partition in responses to Metadata and DescribeTopicPartitions."""
-    has_leader = partition.leader in context.cluster.nodes
+    active = context.cluster.nodes
+    has_leader = partition.leader in active
     return {
         "error_code": ErrorCode.none if has_leader else ErrorCode.leader_not_available,
         "partition_index": partition.index,
@@ -137,7 +138,7 @@ def _describe_partition(context: RequestContext, partition: Partition) -> FieldV
         "leader_epoch": partition.leader_epoch,
         "replica_nodes": partition.replicas,
         "isr_nodes": partition.in_sync,
-        "offline_replicas": [n for n in partition.replicas if n not in context.cluster.nodes],
+        "offline_replicas": [node for node in partition.replicas if node not in active],
     }
 
 
@@ -158,9 +159,8 @@ def describe_topic_partitions(context: RequestContext) -> HandlerResult:
             continue
         start = first[1] if name == first[0] else 0
         if left <= 0:
-            return _page_response(
-                context, described, {"topic_name": name, "partition_index": start}
-            )
+            next_page = {"topic_name": name, "partition_index": start}
+            return _page_response(context, described, next_page)
         topic = context.cluster.topics.named(name)
         partitions = topic.partitions[start : start + left] if topic else []
         described.append(_describe_page(context, name, topic, partitions))

@@ -6,18 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
-from spark_kafka_sink.broker.handlers.request_context import (
-    HandlerResult,
-    NoFields,
-    RequestContext,
-)
+from spark_kafka_sink.broker.handlers.request_context import HandlerResult, NoFields, RequestContext
 from spark_kafka_sink.broker.partition import log_validator
-from spark_kafka_sink.broker.requests.request_shapes import (
-    BY_PARTITION,
-    ItemResult,
-    id_of,
-    unknown_topic,
-)
+from spark_kafka_sink.broker.requests.shapes import BY_PARTITION, ItemResult, id_of, unknown_topic
 from spark_kafka_sink.kafka.protocol import versions
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.message_format import optional_timestamp
@@ -162,17 +153,17 @@ def produce(context: RequestContext) -> HandlerResult:
     topics = _produce_data(context.request.topic_data)
     _add_to_transaction(context, topics)
     responses = [_append_to_topic(context, item, data, unconfirmed) for item, data in topics]
-    partitions = [p for response in responses for p in response["partition_responses"]]
+    partitions = [part for response in responses for part in response["partition_responses"]]
+    now = context.cluster.clock.monotonic()
     for waiting in unconfirmed:
-        context.cluster.replica_manager.advance(
-            waiting.partition, context.cluster.clock.monotonic()
-        )
+        context.cluster.replica_manager.advance(waiting.partition, now)
         context.cluster.purgatory.wake(waiting.partition.topic_partition)
     if context.request.acks == 0:
-        failed = any(p["error_code"] is not ErrorCode.none for p in partitions)
+        failed = any(part["error_code"] is not ErrorCode.none for part in partitions)
         return NoFields.CLOSE if failed else NoFields.NO_RESPONSE
-    leaders = {p["current_leader"]["leader_id"] for p in partitions if "current_leader" in p}
-    values = {"responses": responses, "node_endpoints": context.endpoints(leaders)}
+    leaders = [part["current_leader"] for part in partitions if "current_leader" in part]
+    endpoints = context.endpoints({leader["leader_id"] for leader in leaders})
+    values = {"responses": responses, "node_endpoints": endpoints}
     return values if context.request.acks == 1 else _when_replicated(context, unconfirmed, values)
 
 

@@ -16,17 +16,17 @@ from spark_kafka_sink.broker.authorization.authorized_operations import (
     REQUESTED_BY,
     authorized_operations,
 )
+from spark_kafka_sink.broker.authorization.authorizer import RequestAuthorizer
 from spark_kafka_sink.broker.authorization.denials import CLUSTER_NAME
-from spark_kafka_sink.broker.authorization.request_authorizer import RequestAuthorizer
 from spark_kafka_sink.broker.requests.purgatory import DelayedOperation
-from spark_kafka_sink.broker.requests.request_shapes import (
+from spark_kafka_sink.broker.requests.response_error import ResponseError
+from spark_kafka_sink.broker.requests.shapes import (
     BY_ITEM,
     BY_PARTITION,
     ItemResult,
     id_of,
     name_of,
 )
-from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
 from spark_kafka_sink.kafka.protocol.messages import FieldValues
@@ -237,13 +237,9 @@ class ServedApi:
         """Handle a request, except for the parts for which the client is not authorized."""
         if not context.cluster.denials.is_active:
             return self.handle(context)
+        denials, user, version = context.cluster.denials, context.user, context.version
         authorized = RequestAuthorizer(
-            api=self.api,
-            version=context.version,
-            request=context.request,
-            user=context.user,
-            denials=context.cluster.denials,
-            topic_name=context.topic_name,
+            denials, user, context.topic_name, self.api, version, context.request
         ).authorize()
         for part, reason in authorized.reasons.items():
             context.explain(part, reason)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.config.topic_config import TOPIC_KEYS
-from spark_kafka_sink.broker.requests.request_shapes import name_of, unknown_topic
 from spark_kafka_sink.broker.requests.response_error import ResponseError
+from spark_kafka_sink.broker.requests.shapes import name_of, unknown_topic
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def _create_topic(context: RequestContext, names: Counter[str], item: Any) -> Fi
         name=item.name,
         partitions=item.num_partitions,
         replication_factor=item.replication_factor,
-        assignments={a.partition_index: list(a.broker_ids) for a in item.assignments},
+        assignments={
+            replicas.partition_index: list(replicas.broker_ids) for replicas in item.assignments
+        },
         configs={config.name: config.value for config in item.configs},
     )
     if names[item.name] > 1:
@@ -61,9 +63,8 @@ def _create_topic(context: RequestContext, names: Counter[str], item: Any) -> Fi
         twice = "Found multiple manual partition assignments for one partition."
         raise ResponseError(ErrorCode.invalid_replica_assignment, twice)
     topics.check(new)
-    return _describe_created(
-        topics.draft(new) if context.request.validate_only else topics.create(new)
-    )
+    create = topics.draft if context.request.validate_only else topics.create
+    return _describe_created(create(new))
 
 
 def _describe_created(topic: Topic) -> FieldValues:

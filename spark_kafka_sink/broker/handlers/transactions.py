@@ -12,12 +12,8 @@ import pyarrow.compute as pc
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import OFFSETS_PARTITION
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
 from spark_kafka_sink.broker.handlers.consumer_groups import committed_offset, may_commit
-from spark_kafka_sink.broker.handlers.request_context import (
-    HandlerResult,
-    RequestContext,
-    result_of,
-)
-from spark_kafka_sink.broker.requests.request_shapes import BY_PARTITION, MARKER_TOPICS
+from spark_kafka_sink.broker.handlers.request_context import result_of
+from spark_kafka_sink.broker.requests.shapes import BY_PARTITION, MARKER_TOPICS
 from spark_kafka_sink.kafka.protocol import versions
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -32,6 +28,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.coordinator.transaction_coordinator import ProducerIdOrError
     from spark_kafka_sink.broker.coordinator.transaction_state import TransactionMetadata
+    from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
     from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
@@ -128,9 +125,7 @@ def _add_partitions(
     verify_only: bool,
 ) -> dict[TopicPartition, ErrorCode]:
     """Add partitions to a transaction, or verify that it includes them. Return their errors."""
-    partitions = [
-        TopicPartition(topic.name, index) for topic in topics for index in topic.partitions
-    ]
+    partitions = [TopicPartition(item.name, index) for item in topics for index in item.partitions]
     unknown = {key for key in partitions if context.cluster.topics.partition(*key) is None}
     if unknown:
         others = dict.fromkeys(partitions, ErrorCode.operation_not_attempted)
@@ -176,9 +171,9 @@ def txn_offset_commit(context: RequestContext) -> HandlerResult:
     exists = {
         key
         for item in context.request.topics
-        for p in item.partitions
-        if context.cluster.topics.partition(*(key := TopicPartition(item.name, p.partition_index)))
-        is not None
+        for partition in item.partitions
+        for key in [TopicPartition(item.name, partition.partition_index)]
+        if context.cluster.topics.partition(*key) is not None
     }
     error = _join_transaction(context) if exists else ErrorCode.none
 
@@ -356,10 +351,8 @@ def _match_pattern(pattern: str | None, transactions: Sequence[TransactionMetada
     if not pattern:
         return [True] * len(transactions)
     ids = pa.array([txn.id for txn in transactions], pa.string())
-    return [
-        bool(match)
-        for match in pc.match_substring_regex(ids, rf"(?s)\A(?:{pattern})\z").to_pylist()
-    ]
+    matches = pc.match_substring_regex(ids, rf"(?s)\A(?:{pattern})\z")
+    return [bool(match) for match in matches.to_pylist()]
 
 
 def describe_producers(context: RequestContext, item: Any, index: int) -> FieldValues | ErrorCode:

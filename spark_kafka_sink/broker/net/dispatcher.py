@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
-from spark_kafka_sink.broker.handlers.request_context import RequestContext
+from spark_kafka_sink.broker.handlers.request_context import RequestContext, ServedApi
 from spark_kafka_sink.broker.net.response_channel import ResponseChannel
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import messages
@@ -16,7 +16,6 @@ from spark_kafka_sink.kafka.security.acl_commands import ANONYMOUS
 
 if TYPE_CHECKING:
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.handlers.request_context import ServedApi
     from spark_kafka_sink.broker.net.client_connection import ClientConnection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.broker.security.sasl_server import SaslServerAuthenticator
@@ -82,28 +81,25 @@ class Dispatcher:
         Raises:
             ProtocolError: the connection must be closed.
         """
-        authenticator = connection.authenticator
-        if authenticator is None:
+        sasl = connection.authenticator
+        if sasl is None:
             return True
-        if authenticator.takes_tokens:
-            self._handle_token(authenticator, frame, connection)
+        if sasl.takes_tokens:
+            self._handle_token(sasl, frame, connection)
             return False
         api, version, _ = messages.read_request_start(frame)
-        if authenticator.admits(api, self._clock.monotonic()):
+        if sasl.admits(api, self._clock.monotonic()):
             return True
-        authenticator.check(api)
+        sasl.check(api)
         if api == ApiKey.API_VERSIONS:
             if version in self._handlers[api].versions:
-                authenticator.sent_versions()
+                sasl.sent_versions()
             return True
-        self._handle_sasl(authenticator, frame, connection)
+        self._handle_sasl(sasl, frame, connection)
         return False
 
     def _handle_sasl(
-        self,
-        authenticator: SaslServerAuthenticator,
-        frame: memoryview,
-        connection: ClientConnection,
+        self, sasl: SaslServerAuthenticator, frame: memoryview, connection: ClientConnection
     ) -> None:
         header = messages.read_request_header(frame)
         handler = self._handlers[header.api_key]
@@ -112,14 +108,14 @@ class Dispatcher:
         kind = request_type(header.api_key, header.version)
         request = decode(kind, frame, header.body_offset)[0]
         if header.api_key == ApiKey.SASL_HANDSHAKE:
-            values = authenticator.handshake(request.mechanism, header.version)
+            values = sasl.handshake(request.mechanism, header.version)
         else:
-            values = authenticator.authenticate(bytes(request.auth_bytes), self._clock)
+            values = sasl.authenticate(bytes(request.auth_bytes), self._clock)
         channel = ResponseChannel(
             handler, header.version, header.correlation_id, connection, self._sockets
         )
-        if authenticator.has_failed:
-            channel.explain("", authenticator.failure_reason)
+        if sasl.has_failed:
+            channel.explain("", sasl.failure_reason)
 
             def reject() -> None:
                 channel.send(values)
@@ -128,17 +124,14 @@ class Dispatcher:
 
             self._sockets.call_later(self._failure_delay, reject)
             return
-        self._store_user(authenticator, connection)
+        self._store_user(sasl, connection)
         channel.send(values)
 
     def _handle_token(
-        self,
-        authenticator: SaslServerAuthenticator,
-        frame: memoryview,
-        connection: ClientConnection,
+        self, sasl: SaslServerAuthenticator, frame: memoryview, connection: ClientConnection
     ) -> None:
         """Respond to a SASL message without a request header (SaslHandshake version 0)."""
-        challenge = authenticator.token(bytes(frame), self._clock)
+        challenge = sasl.token(bytes(frame), self._clock)
         if challenge is None:
 
             def reject() -> None:
@@ -147,13 +140,13 @@ class Dispatcher:
 
             self._sockets.call_later(self._failure_delay, reject)
             return
-        self._store_user(authenticator, connection)
+        self._store_user(sasl, connection)
         connection.add_response([len(challenge).to_bytes(4, "big") + challenge])
 
     @staticmethod
-    def _store_user(authenticator: SaslServerAuthenticator, connection: ClientConnection) -> None:
-        if authenticator.is_complete and authenticator.user is not None:
-            connection.set_user(authenticator.user)
+    def _store_user(sasl: SaslServerAuthenticator, connection: ClientConnection) -> None:
+        if sasl.is_complete and sasl.user is not None:
+            connection.set_user(sasl.user)
 
 
 def _read_body(api: int, version: int, frame: memoryview, offset: int) -> Any:

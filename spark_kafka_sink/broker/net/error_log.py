@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.requests.request_shapes import BY_PARTITION, item_label
+from spark_kafka_sink.broker.requests.shapes import BY_PARTITION, item_label
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -89,11 +89,7 @@ class ErrorLog(RateLimitedLog):
     """Logs the error codes in responses before the responses are sent."""
 
     def log_errors(
-        self,
-        api: int,
-        connection: ClientConnection,
-        values: FieldValues,
-        reasons: Mapping[str, str],
+        self, api: int, peer: str, values: FieldValues, reasons: Mapping[str, str]
     ) -> None:
         """Log the errors in a response. Repeated errors are rate-limited.
 
@@ -112,7 +108,7 @@ class ErrorLog(RateLimitedLog):
                 "%s request%s from %s failed: %s%s",
                 ApiKey(api).name,
                 f" for {subject}" if subject else "",
-                connection.peer,
+                peer,
                 name,
                 f": {reason}" if reason else "",
             )

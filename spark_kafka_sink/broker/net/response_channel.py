@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from spark_kafka_sink.broker.handlers.request_context import NoFields, RequestContext
+from spark_kafka_sink.broker.handlers.request_context import NoFields, RequestContext, ServedApi
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import messages
 from spark_kafka_sink.kafka.protocol.produce import try_write_produce_response
@@ -17,7 +17,6 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.broker.handlers.request_context import ServedApi
     from spark_kafka_sink.broker.net.client_connection import ClientConnection
     from spark_kafka_sink.broker.net.socket_server import SocketServer
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
@@ -91,7 +90,7 @@ class ResponseChannel:
         if self._connection.is_closed or self.is_lost:
             return
         log = self._sockets.error_log
-        log.log_errors(self._handler.api, self._connection, values, self._reasons)
+        log.log_errors(self._handler.api, self._connection.peer, values, self._reasons)
         for transform in self.response_transforms:
             values = transform(values)
         parts = self._response_parts(values)

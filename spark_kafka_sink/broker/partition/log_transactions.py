@@ -84,11 +84,7 @@ class LogTransactions:
 
         This is the first offset of an open transaction, or the high watermark.
         """
-        firsts = (
-            ended.first_offset
-            for ended in self._unreplicated
-            if ended.last_offset >= high_watermark
-        )
+        firsts = (ended.first_offset for ended in self._ended_from(high_watermark))
         return min((high_watermark, *self.ongoing.values(), *firsts))
 
     def aborted_between(self, start: int, end: int) -> list[EndedTransaction]:
@@ -98,7 +94,7 @@ class LogTransactions:
 
     def drop_replicated(self, high_watermark: int) -> None:
         """Drop the completed transactions whose markers are fully replicated."""
-        self._unreplicated = [t for t in self._unreplicated if t.last_offset >= high_watermark]
+        self._unreplicated = self._ended_from(high_watermark)
 
     def forget_before(self, offset: int) -> None:
         """Drop the aborted transactions that ended before the log's start."""
@@ -123,3 +119,7 @@ class LogTransactions:
         if pending is None or header.producer_epoch >= pending.epoch:
             epoch = header.producer_epoch
             self.verifying[header.producer_id] = _PendingVerification(epoch, lowest, starts_at_zero)
+
+    def _ended_from(self, high_watermark: int) -> list[EndedTransaction]:
+        """Return the completed transactions whose markers are not fully replicated."""
+        return [ended for ended in self._unreplicated if ended.last_offset >= high_watermark]

@@ -204,9 +204,8 @@ def _rejected_records(
         np.flatnonzero(keyless).tolist(), "Compacted topic cannot accept message without key"
     )
     error = ErrorCode.invalid_timestamp if late_or_early.any() else ErrorCode.invalid_record
-    return RejectedBatchError(
-        error, "One or more records have been rejected", dict(sorted(bad.items()))
-    )
+    records = dict(sorted(bad.items()))
+    return RejectedBatchError(error, "One or more records have been rejected", records)
 
 
 def _with_largest_time(

@@ -14,11 +14,7 @@ from spark_kafka_sink.broker.partition.replica_states import ReplicaStates
 from spark_kafka_sink.broker.partition.unified_log import LeaderEpochCache, UnifiedLog
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.kafka.records.control_batch import (
-    EndTransactionMarker,
-    encode_control_batch,
-    read_marker,
-)
+from spark_kafka_sink.kafka.records.control_batch import encode_control_batch, read_marker
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
 if TYPE_CHECKING:
@@ -27,6 +23,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.config.topic_config import LogConfig
     from spark_kafka_sink.broker.storage.log_storage import LogStorage, OnBatch
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
+    from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker
 
 
 _LOG = logging.getLogger(__name__)
@@ -197,9 +194,8 @@ class Partition:
             return
         if not header.is_control:
             time = header.max_timestamp if header.is_log_append_time else _NO_TIME
-            self._remember_batch(
-                header, AppendResult(base_offset=header.base_offset, append_time=time)
-            )
+            result = AppendResult(base_offset=header.base_offset, append_time=time)
+            self._remember_batch(header, result)
         elif marker := read_marker(batch, header):
             self._apply_marker(marker, header.base_offset, header.max_timestamp, lacks_batches=True)
 

@@ -166,9 +166,9 @@ class UnifiedLog:
         """Return the number of bytes that can be read from `offset` up to `end`."""
         return self.storage.bytes_between(offset, end)
 
-    def first_at(self, timestamp: int) -> TimedOffset | None:
+    def first_at_timestamp(self, timestamp: int) -> TimedOffset | None:
         """Return the first record with a timestamp of at least `timestamp`, or None."""
-        first = self.storage.first_at(timestamp)
+        first = self.storage.first_at_timestamp(timestamp)
         if first is None:
             return None
         later = self.storage.batches(max(first.header.base_offset, self.start_offset))

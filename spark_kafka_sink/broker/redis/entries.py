@@ -190,9 +190,7 @@ def _encode_header_lists(headers: list[list[tuple[bytes, bytes | None]]]) -> pa.
     offsets = np.zeros(len(headers) + 1, np.int32)
     np.cumsum([len(row) for row in headers], out=offsets[1:])
     flat = [pair for row in headers for pair in row]
-    keys, values = (
-        _binary_array([key for key, _ in flat]),
-        _binary_array([value for _, value in flat]),
-    )
+    keys = _binary_array([key for key, _ in flat])
+    values = _binary_array([value for _, value in flat])
     entries: Any = pa.StructArray.from_arrays([keys, values], fields=list(_HEADERS))
     return encode_headers(pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), entries))

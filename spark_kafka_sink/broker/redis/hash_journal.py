@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.redis.connection import ChangedDataError
-from spark_kafka_sink.broker.redis.owned_connection import OWNER_FIELD
+from spark_kafka_sink.broker.redis.connection import ChangedDataError, Command
+from spark_kafka_sink.broker.redis.owned_connection import OWNER_FIELD, OwnedConnection
 from spark_kafka_sink.broker.redis.replicas import WAITS_FIELD
 from spark_kafka_sink.broker.storage.journal import TOPIC, TRANSACTION, Journal, Key
 from spark_kafka_sink.common.errors import ConfigError
@@ -15,9 +15,7 @@ from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from spark_kafka_sink.broker.redis.connection import Command
     from spark_kafka_sink.broker.redis.location import RedisLocation
-    from spark_kafka_sink.broker.redis.owned_connection import OwnedConnection
 
 _FORMAT = ("format", 1)
 """Field that marks the prefix as used by a broker, because Redis does not support empty hashes."""

@@ -125,9 +125,8 @@ class OwnedConnection(RedisConnection):
         former = _check_alone(self._location, self._name, own_id, text, stored)
         # Otherwise, Redis might still apply a change that was sent on a previous connection.
         # KILL with the own id has no effect, but shows whether the command is allowed.
-        self._exchange_allowed(
-            [("CLIENT", "KILL", "ID", client_id) for client_id in (*former, own_id)]
-        )
+        ids = (*former, own_id)
+        self._exchange_allowed([("CLIENT", "KILL", "ID", client_id) for client_id in ids])
         if self._journal is not None:
             self._correct_journal(self._journal)
 
@@ -236,6 +235,5 @@ def _check_alone(
                 hint="Stop that broker, or set another prefix. If its machine is lost, close its "
                 f"connection: redis-cli CLIENT KILL ID {client['id']}",
             )
-    return [
-        client["id"] for client in listed if client["name"] == name and client["id"] != str(own_id)
-    ]
+    same = (client["id"] for client in listed if client["name"] == name)
+    return [client_id for client_id in same if client_id != str(own_id)]

@@ -64,7 +64,7 @@ class _RedisBatchTable(BatchTable):
         for column in (self._last_offsets, self._ends, self._timestamps):
             del column[:count]
         self._ends = _int64_array(np.array(self._ends) - dropped_bytes)
-        self._newest = _int64_array(
+        self._max_timestamps = _int64_array(
             np.maximum.accumulate(np.maximum(self._timestamps, NO_TIMESTAMP))
         )
 
@@ -128,7 +128,7 @@ class RedisLogStorage(LogStorage):
 
     def end_before(self, offset: int) -> int:
         """Return the end offset of the last batch before `offset`, the base offset of a batch."""
-        return self._start_of(self._table.index_at(offset))
+        return self._start_of(self._table.number_at_offset(offset))
 
     def request_replication(self, offset: int) -> bool:
         """Return True if Redis's replicas have all records before an offset."""
@@ -184,18 +184,18 @@ class RedisLogStorage(LogStorage):
                 offset = batch.header.last_offset + 1
                 yield batch
 
-    def first_at(self, timestamp: int) -> StoredBatch | None:
+    def first_at_timestamp(self, timestamp: int) -> StoredBatch | None:
         """Return the first batch with a record timestamp of at least `timestamp`, or None."""
-        later = self.batches(self._start_of(self._table.first_at(timestamp)))
+        later = self.batches(self._start_of(self._table.number_at_timestamp(timestamp)))
         return next((batch for batch in later if batch.header.max_timestamp >= timestamp), None)
 
     def first_at_max_timestamp(self) -> StoredBatch | None:
         """Return the first batch with the largest timestamp in the log, or None."""
-        return next(self.batches(self._start_of(self._table.first_at_max_timestamp())), None)
+        return next(self.batches(self._start_of(self._table.number_at_max_timestamp())), None)
 
     def delete_before(self, offset: int) -> None:
         """Drop each batch that is completely before an offset."""
-        number = self._table.index_at(offset)
+        number = self._table.number_at_offset(offset)
         if number:
             begin = self._start_of(number)
             self._streams.trim(begin)
@@ -213,7 +213,7 @@ class RedisLogStorage(LogStorage):
     def truncate(self, offset: int) -> None:
         """Drop the batch at `offset` and all later ones, whose ids are not reused."""
         self._streams.remove_failed_append()
-        number = self._table.index_at(offset)
+        number = self._table.number_at_offset(offset)
         if number < len(self._table):
             self._streams.delete(OffsetSpan(self._start_of(number), self.end_offset - 1))
             self._table.truncate(number)
@@ -228,7 +228,8 @@ class RedisLogStorage(LogStorage):
         surplus = self.size - config.retention_bytes
         if config.retention_bytes != UNLIMITED and surplus > 0:
             number = max(number, self._table.end_within(0, surplus))
-        self.delete_before(self._start_of(min(number, self._table.index_at(high_watermark))))
+        number = min(number, self._table.number_at_offset(high_watermark))
+        self.delete_before(self._start_of(number))
 
     def remove_failed_append(self) -> None:
         """Ensure that a batch whose write failed is not in the log."""
@@ -261,8 +262,8 @@ class RedisLogStorage(LogStorage):
 
     def _batch_numbers(self, start: int, end: int) -> tuple[int, int]:
         """Return the first and the end (exclusive) of the batch numbers between two offsets."""
-        first = self._table.index_at(start)
-        return first, max(first, self._table.index_at(end))
+        first = self._table.number_at_offset(start)
+        return first, max(first, self._table.number_at_offset(end))
 
     def _start_of(self, number: int) -> int:
         """Return the end offset of the previous batch. There are no records between batches."""
@@ -275,7 +276,7 @@ class RedisLogStorage(LogStorage):
 
     def _end_of_expired(self, oldest_ms: int) -> int:
         """Return the end of the expired batch numbers. Without timestamps, the ids are used."""
-        number = self._table.first_at(oldest_ms)
-        if number > self._table.first_at(0):
+        number = self._table.number_at_timestamp(oldest_ms)
+        if number > self._table.number_at_timestamp(0):
             return number
-        return min(number, self._table.index_at(self._ids.offset(max(oldest_ms, 0), 0)))
+        return min(number, self._table.number_at_offset(self._ids.offset(max(oldest_ms, 0), 0)))

@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `request_shapes`: the fields for topics and partitions in requests, and for errors in responses
+- `shapes`: the fields for topics and partitions in requests, and for errors in responses
 - `response_error`: the error of a topic that cannot be created, found or changed
 - `purgatory`: delayed requests, which wait for a change or a deadline
 """

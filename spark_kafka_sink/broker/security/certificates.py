@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles, of_this_process
+from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles, reveal_secret
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.secret import Secret
 
@@ -239,11 +239,11 @@ class ServerTls:
         """Issue a server certificate and use it for new connections."""
         issued = self.authority.server(hosts, expires_in)
         certificate, key = self.files.write_pair(issued.certificate, issued.key)
-        own = self.authority.certificate
-        context = self._new_context(own)
+        ca_certificate = self.authority.certificate
+        context = self._new_context(ca_certificate)
         context.load_cert_chain(certificate, key)
         self.context = context
-        self.ca_certificate = own
+        self.ca_certificate = ca_certificate
 
     def use(self, files: TlsFiles) -> None:
         """Load a server certificate from files and use it for new connections.
@@ -256,7 +256,7 @@ class ServerTls:
         context = self._new_context(clients + self.authority.certificate)
         password = None
         if files.key_password is not None:
-            password = of_this_process(Secret(files.key_password, "key_password"))
+            password = reveal_secret(Secret(files.key_password, "key_password"))
         try:
             context.load_cert_chain(files.certificate, files.key, password=password or "")
         except (OSError, ssl.SSLError) as error:

@@ -103,9 +103,8 @@ class Credentials:
         """Return True if the user has this password. Takes the same time for unknown users."""
         credentials = self._users.get(user)
         expected = self._key if credentials is None else credentials.password_mac
-        return (
-            hmac.compare_digest(expected, self._password_mac(password)) and credentials is not None
-        )
+        is_equal = hmac.compare_digest(expected, self._password_mac(password))
+        return is_equal and credentials is not None
 
     def scram(self, user: str, mechanism: str) -> ScramCredential | None:
         """Return a user's credential for a SCRAM mechanism, or None if the user is unknown."""

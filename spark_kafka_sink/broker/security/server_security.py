@@ -86,16 +86,16 @@ class ServerSecurity:
         return SaslServerAuthenticator(self._makers, self.settings.connections_max_reauth_ms)
 
 
-def _trust(ca_certificate: str | None, own: Certificate | None) -> dict[str, str]:
+def _trust(ca_certificate: str | None, client_certificate: Certificate | None) -> dict[str, str]:
     """Return the client options for the truststore and, with a certificate, for the keystore."""
     options: dict[str, str] = {}
     if ca_certificate is not None:
         options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca_certificate}
-    if own is not None:
+    if client_certificate is not None:
         options |= {
             "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": own.certificate,
-            "ssl.keystore.key": own.key,
+            "ssl.keystore.certificate.chain": client_certificate.certificate,
+            "ssl.keystore.key": client_certificate.key,
         }
     return options
 
@@ -190,9 +190,8 @@ class SecurityControls(ABC):
         if files is not None:
             self._required_tls.use(files)
         else:
-            self._required_tls.issue(
-                self._required_tls.hosts if hosts is None else hosts, expires_in
-            )
+            names = self._required_tls.hosts if hosts is None else hosts
+            self._required_tls.issue(names, expires_in)
 
     def set_password(self, user: str, password: str) -> None:
         """Add a user or change a password. Takes effect at the next authentication."""
@@ -299,10 +298,8 @@ class SecurityControls(ABC):
                 )
             options = {"username": name, "password": reveal_password(name, self._passwords[name])}
         jaas = " ".join(f"{name}={_quote_jaas_value(value)}" for name, value in options.items())
-        return {
-            "sasl.mechanism": chosen,
-            "sasl.jaas.config": f"{_MODULES[chosen]} required {jaas};",
-        }
+        jaas = f"{_MODULES[chosen]} required {jaas};"
+        return {"sasl.mechanism": chosen, "sasl.jaas.config": jaas}
 
     def _only_user(self) -> str:
         if len(self._passwords) != 1:

@@ -157,10 +157,10 @@ def reveal_password(user: str, password: str) -> str:
     Raises:
         ConfigError: the reference cannot be resolved.
     """
-    return of_this_process(Secret(password, f"sasl of {user}"))
+    return reveal_secret(Secret(password, f"sasl of {user}"))
 
 
-def of_this_process(secret: Secret) -> str:
+def reveal_secret(secret: Secret) -> str:
     """Return the value of a secret of the broker.
 
     Raises:

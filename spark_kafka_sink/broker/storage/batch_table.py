@@ -14,7 +14,7 @@ class BatchTable:
     def __init__(self) -> None:
         self._last_offsets = array("q")
         self._ends = array("q")
-        self._newest = array("q")
+        self._max_timestamps = array("q")
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -32,18 +32,18 @@ class BatchTable:
     @property
     def max_timestamp(self) -> int:
         """The largest timestamp of all batches, or -1 if there are no timestamps."""
-        return self._newest[-1] if self._newest else -1
+        return self._max_timestamps[-1] if self._max_timestamps else -1
 
     def add(self, facts: BatchFacts) -> None:
         """Add the next batch."""
-        newest = max(self.max_timestamp, facts.max_timestamp)
+        max_timestamp = max(self.max_timestamp, facts.max_timestamp)
         self._ends.append(self.size + facts.size)
         self._last_offsets.append(facts.last_offset)
-        self._newest.append(newest)
+        self._max_timestamps.append(max_timestamp)
 
     def truncate(self, count: int) -> None:
         """Drop all batches except the first `count`."""
-        for column in (self._last_offsets, self._ends, self._newest):
+        for column in (self._last_offsets, self._ends, self._max_timestamps):
             del column[count:]
 
     def facts(self, number: int, base_offset: int) -> BatchFacts:
@@ -52,7 +52,7 @@ class BatchTable:
         return BatchFacts(
             base_offset=before,
             last_offset=self._last_offsets[number],
-            max_timestamp=self._newest[number],
+            max_timestamp=self._max_timestamps[number],
             size=self._ends[number] - self.position(number),
         )
 
@@ -60,8 +60,8 @@ class BatchTable:
         """Return the byte position of a batch, or the total size for the number after the last."""
         return self._ends[number - 1] if number else 0
 
-    def index_at(self, offset: int) -> int:
-        """Return the index of the first batch whose last offset is at least `offset`.
+    def number_at_offset(self, offset: int) -> int:
+        """Return the number of the first batch whose last offset is at least `offset`.
 
         This is also the count of batches that end before the offset.
         """
@@ -71,10 +71,10 @@ class BatchTable:
         """Return the end (exclusive) of the batch numbers from `first` that fit in `max_bytes`."""
         return bisect_right(self._ends, self.position(first) + max_bytes, first)
 
-    def first_at(self, timestamp: int) -> int:
-        """Return the index of the first batch with a timestamp of at least `timestamp`."""
-        return bisect_left(self._newest, timestamp)
+    def number_at_timestamp(self, timestamp: int) -> int:
+        """Return the number of the first batch with a timestamp of at least `timestamp`."""
+        return bisect_left(self._max_timestamps, timestamp)
 
-    def first_at_max_timestamp(self) -> int:
-        """Return the index of the first batch with the largest timestamp."""
-        return bisect_left(self._newest, self.max_timestamp)
+    def number_at_max_timestamp(self) -> int:
+        """Return the number of the first batch with the largest timestamp."""
+        return bisect_left(self._max_timestamps, self.max_timestamp)

@@ -6,15 +6,15 @@ import time
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.storage.batch_table import BatchTable
+from spark_kafka_sink.broker.storage.log_storage import UNLIMITED, BatchFacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.broker.storage.log_storage import BatchFacts
+    from spark_kafka_sink.broker.config.topic_config import LogConfig
 
-
-INDEX_ENTRY_BYTES = 8
-MAX_RELATIVE = 2**31 - 1
+_INDEX_ENTRY_BYTES = 8
+_MAX_RELATIVE = 2**31 - 1
 """Largest offset and position relative to a segment's base that an index entry can store."""
 
 
@@ -43,6 +43,28 @@ class LogSegment:
     def index_entries(self) -> int:
         """Number of entries in the offset index, or 0 if there is no index."""
         return 0
+
+    def is_full(self, facts: BatchFacts, config: LogConfig, max_bytes: int) -> bool:
+        """Return True if a new segment is needed for a batch (Kafka's LogSegment.shouldRoll)."""
+        if not len(self.table):
+            return False
+        return (
+            self.table.size + facts.size > max_bytes
+            or facts.max_timestamp - (self.first_timestamp or 0) > config.segment_ms
+            or (self.index_entries + 1) * _INDEX_ENTRY_BYTES > config.index_bytes
+            or facts.last_offset - self.base_offset > _MAX_RELATIVE
+        )
+
+    def is_expired(self, now_ms: int, keep_ms: int) -> bool:
+        """Return True if the segment exceeds retention.ms, as in Kafka.
+
+        For segments without timestamps, the time of the last write is used, as in Kafka's
+        LogSegment.largestTimestamp.
+        """
+        if keep_ms == UNLIMITED or not len(self.table):
+            return False
+        newest = self.table.max_timestamp
+        return now_ms - (newest if newest >= 0 else self.modified_ms) > keep_ms
 
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """Append one batch."""

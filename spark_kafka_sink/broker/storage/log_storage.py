@@ -108,7 +108,7 @@ class LogStorage(Protocol):
     def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
         """Yield the batch that contains `offset` and all later batches."""
 
-    def first_at(self, timestamp: int) -> StoredBatch | None:
+    def first_at_timestamp(self, timestamp: int) -> StoredBatch | None:
         """Return the first batch with a record timestamp of at least `timestamp`, or None."""
 
     def first_at_max_timestamp(self) -> StoredBatch | None:

@@ -9,17 +9,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.config.topic_config import DEFAULT_LOG_CONFIG, LogConfig
-from spark_kafka_sink.broker.storage.log_segment import INDEX_ENTRY_BYTES, MAX_RELATIVE, LogSegment
-from spark_kafka_sink.broker.storage.log_storage import (
-    END,
-    UNLIMITED,
-    BatchFacts,
-    LogStorage,
-    StoredBatch,
-)
+from spark_kafka_sink.broker.storage.log_segment import LogSegment
+from spark_kafka_sink.broker.storage.log_storage import END, UNLIMITED, LogStorage, StoredBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from spark_kafka_sink.broker.storage.log_storage import BatchFacts
 
 
 _MIN_SEGMENTS = 4
@@ -79,7 +75,7 @@ class SegmentedStorage(LogStorage):
     def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
         """Append a batch to the active segment, which is rolled first if necessary."""
         self._check_flushed()
-        if self._is_full(facts):
+        if self.segments[-1].is_full(facts, self.config, self._segment_bytes()):
             self._roll_segment(facts.base_offset)
         self.segments[-1].append(parts, facts)
         self._unflushed += facts.last_offset - facts.base_offset + 1
@@ -112,11 +108,11 @@ class SegmentedStorage(LogStorage):
             for number in range(first, end):
                 yield _stored(segment, number)
 
-    def first_at(self, timestamp: int) -> StoredBatch | None:
+    def first_at_timestamp(self, timestamp: int) -> StoredBatch | None:
         """Return the first batch with a record timestamp of at least `timestamp`, or None."""
         for segment in self.segments:
             if len(segment.table) and segment.table.max_timestamp >= timestamp:
-                return _stored(segment, segment.table.first_at(timestamp))
+                return _stored(segment, segment.table.number_at_timestamp(timestamp))
         return None
 
     def first_at_max_timestamp(self) -> StoredBatch | None:
@@ -125,7 +121,7 @@ class SegmentedStorage(LogStorage):
         if not filled:
             return None
         segment = max(filled, key=lambda segment: segment.table.max_timestamp)
-        return _stored(segment, segment.table.first_at_max_timestamp())
+        return _stored(segment, segment.table.number_at_max_timestamp())
 
     def delete_before(self, offset: int) -> None:
         """Delete segments that are completely before an offset, but never the active segment."""
@@ -143,14 +139,15 @@ class SegmentedStorage(LogStorage):
         while len(self.segments) > 1 and self.segments[-1].base_offset >= offset:
             self._delete_segment(-1)
         active = self.segments[-1]
-        active.truncate(active.table.index_at(offset))
+        active.truncate(active.table.number_at_offset(offset))
 
     def expire(self, now_ms: int, high_watermark: int = END) -> None:
         """Delete segments that exceed the retention (Kafka's UnifiedLog.deleteOldSegments)."""
         if not self.config.deletes:
             return
         surplus = self.size - self.config.retention_bytes
-        while self._is_expired(now_ms) or self._is_surplus(surplus):
+        keep_ms = self.config.retention_ms
+        while self.segments[0].is_expired(now_ms, keep_ms) or self._is_surplus(surplus):
             end = self.segments[1].base_offset if len(self.segments) > 1 else self.end_offset
             if end > high_watermark:
                 break
@@ -212,19 +209,6 @@ class SegmentedStorage(LogStorage):
             self.truncate(offset)
             raise
 
-    def _is_full(self, facts: BatchFacts) -> bool:
-        """Return True if a new segment is needed for a batch (Kafka's LogSegment.shouldRoll)."""
-        active, config = self.segments[-1], self.config
-        if not len(active.table):
-            return False
-        age_ms = facts.max_timestamp - (active.first_timestamp or 0)
-        return (
-            active.table.size + facts.size > self._segment_bytes()
-            or age_ms > config.segment_ms
-            or (active.index_entries + 1) * INDEX_ENTRY_BYTES > config.index_bytes
-            or facts.last_offset - active.base_offset > MAX_RELATIVE
-        )
-
     def _segment_bytes(self) -> int:
         config = self.config
         if not self.bounded or config.retention_bytes == UNLIMITED or not config.deletes:
@@ -246,7 +230,7 @@ class SegmentedStorage(LogStorage):
         for segment in self.segments[self._segment_index(start) :]:
             if segment.base_offset >= stop:
                 return
-            first, end = segment.table.index_at(start), segment.table.index_at(stop)
+            first, end = segment.table.number_at_offset(start), segment.table.number_at_offset(stop)
             if first < end:
                 yield segment, first, end
 
@@ -261,27 +245,11 @@ class SegmentedStorage(LogStorage):
         Raises:
             OSError: the journal failed. The log must not be truncated.
         """
-        kept = (
-            segment.base_offset
-            for segment in reversed(self.segments)
-            if segment.base_offset < offset
-        )
-        base = next(kept, self.start_offset)
+        bases = (segment.base_offset for segment in reversed(self.segments))
+        base = next((base for base in bases if base < offset), self.start_offset)
         if base < self.recovery_point:
             self._set_recovery_point(base)
             self.sync_journal()
-
-    def _is_expired(self, now_ms: int) -> bool:
-        """Return True if the oldest segment exceeds retention.ms, as in Kafka.
-
-        For segments without timestamps, the time of the last write is used, as in Kafka's
-        LogSegment.largestTimestamp.
-        """
-        segment, keep = self.segments[0], self.config.retention_ms
-        if keep == UNLIMITED or not len(segment.table):
-            return False
-        newest = segment.table.max_timestamp
-        return now_ms - (newest if newest >= 0 else segment.modified_ms) > keep
 
     def _is_surplus(self, surplus: int) -> bool:
         table = self.segments[0].table

@@ -120,7 +120,7 @@ def test_not_enough_replicas() -> None:
 
 def test_not_enough_replicas_after_append() -> None:
     partition = Partition(topic="t", index=0, leader=1, replicas=[1, 2], in_sync=[1])
-    partition.log.storage.config = TopicConfig(own={"min.insync.replicas": "2"}).log
+    partition.log.storage.config = TopicConfig(overrides={"min.insync.replicas": "2"}).log
     delayed = DelayedProduce([Unconfirmed(partition, required_offset=1, leader_epoch=0)])
     assert not delayed.try_complete()
     partition.replica_states.high_watermark = 1

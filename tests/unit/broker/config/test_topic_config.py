@@ -4,8 +4,8 @@ from spark_kafka_sink.broker.config.topic_config import TopicConfig
 
 
 def test_limits_come_from_the_topic() -> None:
-    own = {"segment.bytes": "2000000", "cleanup.policy": "compact", "flush.ms": "7"}
-    config = TopicConfig(own=own).log
+    overrides = {"segment.bytes": "2000000", "cleanup.policy": "compact", "flush.ms": "7"}
+    config = TopicConfig(overrides=overrides).log
     assert (config.segment_bytes, config.deletes, config.flush_ms) == (2_000_000, False, 7)
-    own["internal.segment.bytes"] = "123"
-    assert TopicConfig(own=own).log.segment_bytes == 123
+    overrides["internal.segment.bytes"] = "123"
+    assert TopicConfig(overrides=overrides).log.segment_bytes == 123

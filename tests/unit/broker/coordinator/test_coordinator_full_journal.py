@@ -93,7 +93,7 @@ def test_rejected_offsets_and_configs_are_unchanged(journal: FullJournal) -> Non
     with pytest.raises(NoSpaceError):
         topics.configure(topic, {"retention.ms": "1"})
     assert offsets["t", 0].offset == 1
-    assert topic.config.own == {}
+    assert topic.config.overrides == {}
     assert topic.partitions[0].log.storage.config.retention_ms == retention
 
 

@@ -175,7 +175,7 @@ def judged(raws: list[Raw], codec: Codec, options: AppendOptions) -> int | tuple
 def test_single_record_is_validated_like_two_equal_ones(
     time: int, delta: int, key: bytes, codec: Codec, config: dict[str, str]
 ) -> None:
-    options = AppendOptions(config=TopicConfig(own=config).log, produce_version=9, now_ms=NOW)
+    options = AppendOptions(config=TopicConfig(overrides=config).log, produce_version=9, now_ms=NOW)
     raw = Raw(time=time, delta=delta, key=key)
     alone = judged([raw], codec, options)
     assert alone == judged([raw, replace(raw, delta=delta + 1)], codec, options)

@@ -129,8 +129,10 @@ def test_retention_ends_at_the_high_watermark(
 
 def test_negative_retention_bytes_is_no_limit(new_segment: NewSegment) -> None:
     """Kafka accepts any negative number."""
-    own = {"retention.bytes": "-2", "retention.ms": "-1"}
-    log = UnifiedLog(SegmentedStorage(LogConfig.of(TopicConfig(own=own, broker=())), new_segment))
+    overrides = {"retention.bytes": "-2", "retention.ms": "-1"}
+    log = UnifiedLog(
+        SegmentedStorage(LogConfig.of(TopicConfig(overrides=overrides, broker=())), new_segment)
+    )
     append(log)
     log.expire(10**15, 1)
     assert log.start_offset == 0
@@ -215,7 +217,7 @@ def same_reads(log: UnifiedLog, memory: UnifiedLog, data: st.DataObject) -> None
         assert reads[0] == reads[1]
     assert log.bytes_from(start, end) == memory.bytes_from(start, end)
     for timestamp in range(10):
-        assert log.first_at(timestamp) == memory.first_at(timestamp)
+        assert log.first_at_timestamp(timestamp) == memory.first_at_timestamp(timestamp)
     assert log.first_at_max_timestamp() == memory.first_at_max_timestamp()
 
 
@@ -383,7 +385,7 @@ def test_limit_of_memory_storage_keeps_unreplicated_records() -> None:
 
 
 def test_old_records_in_memory_stay_as_long_as_in_kafka() -> None:
-    """A year of events rolls segments by timestamps; time retention has its own interval."""
+    """A year of events rolls segments by timestamps; time retention has its overrides interval."""
     with EmbeddedBroker(topics={"t": 1}) as kafka:
 
         def write(cluster: Cluster) -> tuple[int, int]:

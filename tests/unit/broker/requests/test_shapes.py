@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.broker.handlers.request_context import ServedApi
-from spark_kafka_sink.broker.requests.request_shapes import BY_PARTITION
+from spark_kafka_sink.broker.requests.shapes import BY_PARTITION
 from spark_kafka_sink.kafka.protocol.versions import request_type, response_type
 
 PARTITION_LISTS = {"partitions", "partition_data", "partition_indexes"}

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_kafka_sink.broker.authorization.denials import Denial
+from spark_kafka_sink.broker.authorization.denials import Denial, Denials
 from spark_kafka_sink.broker.authorization.required_operations import (
     OF_ITEMS,
     OF_PARTITIONS,
@@ -21,14 +21,7 @@ from spark_kafka_sink.broker.authorization.required_operations import (
     operations_on_item,
     operations_on_request,
 )
-from spark_kafka_sink.broker.requests.request_shapes import (
-    BY_PARTITION,
-    failed_adder,
-    failed_items,
-    item_label,
-    item_shape_of,
-    split_request,
-)
+from spark_kafka_sink.broker.requests import shapes
 from spark_kafka_sink.kafka.protocol.acl import ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -36,8 +29,6 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from spark_kafka_sink.broker.authorization.denials import Denials
-    from spark_kafka_sink.broker.requests.request_shapes import ItemShape, PartitionShape
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 _ALL_PARTITIONS_FAIL = frozenset(
@@ -98,102 +89,107 @@ class AuthorizedRequest:
     """Reasons for errors, for the broker's log; see `RequestContext.explain`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class RequestAuthorizer:
     """Authorizes one request."""
 
-    api: ApiKey
-    version: int
-    request: Any
-    user: str
-    denials: Denials
-    topic_name: Callable[[Any], str | None]
+    _denials: Denials
+    _user: str
+    _topic_name: Callable[[Any], str | None]
     """Returns the topic name of an item of the request, or None if the topic is unknown."""
+    _api: ApiKey
+    _version: int
+    _request: Any
 
     def authorize(self) -> AuthorizedRequest:
         """Remove the denied parts from the request."""
-        denied = self._first_denied(operations_on_request(self.api, self.request))
+        denied = self._first_denied(operations_on_request(self._api, self._request))
         if denied is not None:
             return self._reject_request(denied)
-        if self.api in OF_ITEMS and (items := item_shape_of(self.api, self.request)) is not None:
+        if (
+            self._api in OF_ITEMS
+            and (items := shapes.item_shape_of(self._api, self._request)) is not None
+        ):
             return self._remove_denied_items(items)
-        if self.api in OF_PARTITIONS:
-            shape = _shape_of_rejection(self.api)
-            if getattr(self.request, shape.topics, None):
+        if self._api in OF_PARTITIONS:
+            shape = _shape_of_rejection(self._api)
+            if getattr(self._request, shape.topics, None):
                 return self._remove_denied_partitions(shape)
-        return AuthorizedRequest(self.request)
+        return AuthorizedRequest(self._request)
 
     def _first_denied(self, operations: Iterable[RequiredOperation]) -> RequiredOperation | None:
         """Return the first operation that is denied, or None."""
-        allows, user = self.denials.allows, self.user
+        allows, user = self._denials.allows, self._user
         return next((required for required in operations if not allows(user, *required)), None)
 
     def _reject_request(self, denied: RequiredOperation) -> AuthorizedRequest:
         """Reject the request as a whole."""
-        api, request, rejection = self.api, self.request, _REJECTIONS[denied.type]
+        api, request, rejection = self._api, self._request, _REJECTIONS[denied.type]
         by_partition = api in _ALL_PARTITIONS_FAIL or (
-            api == ApiKey.OFFSET_FETCH and self.version < _OFFSETS_TOP_ERROR
+            api == ApiKey.OFFSET_FETCH and self._version < _OFFSETS_TOP_ERROR
         )
         if by_partition:
-            shape = BY_PARTITION[api]
+            shape = shapes.BY_PARTITION[api]
             if hasattr(request, shape.topics):
-                add = failed_adder(shape, request, rejection.code)
+                add = shapes.failed_adder(shape, request, rejection.code)
                 top = {"error_code": rejection.code} if api == ApiKey.ELECT_LEADERS else {}
                 return AuthorizedRequest(None, lambda _: add(top))
-        failed = failed_items(api, request, rejection.code) or {"error_code": rejection.code}
+        failed = shapes.failed_items(api, request, rejection.code) or {"error_code": rejection.code}
         response = {**failed, "error_message": rejection.message, **_NOTHING.get(api, {})}
         return AuthorizedRequest(None, lambda _: response, {"": self._denial_reason(denied)})
 
-    def _remove_denied_partitions(self, shape: PartitionShape) -> AuthorizedRequest:
-        operation = OF_PARTITIONS[self.api]
+    def _remove_denied_partitions(self, shape: shapes.PartitionShape) -> AuthorizedRequest:
+        operation = OF_PARTITIONS[self._api]
 
         def is_denied(item: Any, _: object) -> bool:
-            name = self.topic_name(item)
+            name = self._topic_name(item)
             required = RequiredOperation(operation, ResourceType.TOPIC, name or "")
             return name is not None and self._first_denied((required,)) is not None
 
-        allowed, denied = split_request(shape, self.request, is_denied)
+        allowed, denied = shapes.split_request(shape, self._request, is_denied)
         if not getattr(denied, shape.topics):
-            return AuthorizedRequest(self.request)
-        add = failed_adder(shape, denied, _REJECTIONS[ResourceType.TOPIC].code)
-        if self.api == ApiKey.ADD_PARTITIONS_TO_TXN:
-            not_attempted = failed_adder(shape, allowed, ErrorCode.operation_not_attempted)
+            return AuthorizedRequest(self._request)
+        add = shapes.failed_adder(shape, denied, _REJECTIONS[ResourceType.TOPIC].code)
+        if self._api == ApiKey.ADD_PARTITIONS_TO_TXN:
+            not_attempted = shapes.failed_adder(shape, allowed, ErrorCode.operation_not_attempted)
             return AuthorizedRequest(None, lambda values: add(not_attempted(values)))
         return AuthorizedRequest(allowed if getattr(allowed, shape.topics) else None, add)
 
-    def _remove_denied_items(self, shape: ItemShape) -> AuthorizedRequest:
+    def _remove_denied_items(self, shape: shapes.ItemShape) -> AuthorizedRequest:
         allowed, rejected, reasons = [], [], {}
-        for item in getattr(self.request, shape.items):
-            operations = operations_on_item(self.api, self.request, item, self.topic_name(item))
+        for item in getattr(self._request, shape.items):
+            operations = operations_on_item(self._api, self._request, item, self._topic_name(item))
             denied = self._first_denied(operations)
             if denied is None:
                 allowed.append(item)
             else:
                 response = self._reject_item(shape, item, denied)
                 rejected.append(response)
-                reasons[item_label(response)] = self._denial_reason(denied)
+                reasons[shapes.item_label(response)] = self._denial_reason(denied)
         if not rejected:
-            return AuthorizedRequest(self.request)
+            return AuthorizedRequest(self._request)
 
         def add(values: FieldValues) -> FieldValues:
             items = [*values.get(shape.response_items, ()), *rejected]
             return {**values, shape.response_items: items}
 
-        remaining = replace(self.request, **{shape.items: tuple(allowed)}) if allowed else None
+        remaining = replace(self._request, **{shape.items: tuple(allowed)}) if allowed else None
         return AuthorizedRequest(remaining, add, reasons)
 
-    def _reject_item(self, shape: ItemShape, item: Any, denied: RequiredOperation) -> FieldValues:
-        is_new = self.api == ApiKey.CREATE_TOPICS
+    def _reject_item(
+        self, shape: shapes.ItemShape, item: Any, denied: RequiredOperation
+    ) -> FieldValues:
+        is_new = self._api == ApiKey.CREATE_TOPICS
         error, message_of_type = _REJECTIONS[ResourceType.TOPIC if is_new else denied.type]
-        message = _MESSAGES.get(self.api, message_of_type)
+        message = _MESSAGES.get(self._api, message_of_type)
         return {**shape.item_response(item, error), "error_message": message}
 
     def _denial_reason(self, denied: RequiredOperation) -> str:
         """Return the reason for a denied request, for the broker's log."""
-        return str(Denial(user=self.user, **denied._asdict()))
+        return str(Denial(user=self._user, **denied._asdict()))
 
 
-def _shape_of_rejection(api: int) -> PartitionShape:
-    shape = BY_PARTITION[api]
+def _shape_of_rejection(api: int) -> shapes.PartitionShape:
+    shape = shapes.BY_PARTITION[api]
     fields = _OF_PARTITIONS.get(api)
     return shape if fields is None else replace(shape, failed={**shape.failed, **fields})

@@ -9,14 +9,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
-from spark_kafka_sink.broker.faults.fault import (
-    Fault,
-    FaultEffect,
-    Faults,
-    RequestPartition,
-    RequestProperties,
-)
-from spark_kafka_sink.broker.requests import request_shapes
+from spark_kafka_sink.broker.faults.fault import FaultEffect, RequestPartition, RequestProperties
+from spark_kafka_sink.broker.requests import shapes
 from spark_kafka_sink.broker.requests.purgatory import DelayedOperation
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, UnknownErrorCode
@@ -26,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
+    from spark_kafka_sink.broker.faults.fault import Fault, Faults
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
     from spark_kafka_sink.broker.net.response_channel import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition
-    from spark_kafka_sink.broker.requests.request_shapes import PartitionShape
+    from spark_kafka_sink.broker.requests.shapes import PartitionShape
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
@@ -145,11 +140,8 @@ class FaultInjector:
         for named in _partitions_of(context):
             topic = self._cluster.topics.named(named.topic)
             if topic is not None and fault.covers(named):
-                affected += [
-                    partition
-                    for partition in topic.partitions
-                    if {named.partition, fault.partition} <= {None, partition.index}
-                ]
+                indexes = {named.partition, fault.partition} - {None}  # if empty, all
+                affected += [known for known in topic.partitions if indexes <= {known.index}]
         return affected
 
     def _fail_request(
@@ -158,7 +150,7 @@ class FaultInjector:
         error = _error_code(fault.value)
         api = context.api
         request = context.request
-        shape = request_shapes.BY_PARTITION.get(api)
+        shape = shapes.BY_PARTITION.get(api)
         if api == ApiKey.PRODUCE and request.acks == 0:
             raise ProtocolError("an injected fault failed a request that has no response")
         if api in _ERRORS_ARE_ADDED:
@@ -167,18 +159,17 @@ class FaultInjector:
         elif shape is not None and getattr(request, shape.topics, None):
             self._fail_partitions(channel, context, fault, shape)
         else:
-            channel.send(request_shapes.failed_items(api, request, error) or {"error_code": error})
+            channel.send(shapes.failed_items(api, request, error) or {"error_code": error})
 
     def _fail_partitions(
         self, channel: ResponseChannel, context: RequestContext, fault: Fault, shape: PartitionShape
     ) -> None:
         def is_failed(item: Any, partition: Any) -> bool:
-            return fault.covers(
-                RequestPartition(context.topic_name(item), shape.index_of(partition))
-            )
+            index = shape.index_of(partition)
+            return fault.covers(RequestPartition(context.topic_name(item), index))
 
-        remaining, failed_request = request_shapes.split_request(shape, context.request, is_failed)
-        add = request_shapes.failed_adder(shape, failed_request, _error_code(fault.value))
+        remaining, failed_request = shapes.split_request(shape, context.request, is_failed)
+        add = shapes.failed_adder(shape, failed_request, _error_code(fault.value))
         if not getattr(remaining, shape.topics):
             channel.send(add({shape.response_topics: []}))
             return
@@ -195,14 +186,12 @@ def _error_code(number: int) -> ErrorCode:
 
 def _with_error(values: FieldValues, fault: Fault, error: ErrorCode) -> FieldValues:
     """Return a Metadata response with an error for the topics or the partition of the fault."""
-    return {
-        **values,
-        "topics": [_topic_with_error(topic, fault, error) for topic in values["topics"]],
-    }
+    topics = [_topic_with_error(topic, fault, error) for topic in values["topics"]]
+    return {**values, "topics": topics}
 
 
 def _topic_with_error(topic: FieldValues, fault: Fault, error: ErrorCode) -> FieldValues:
-    if fault.topic not in {None, topic["name"]}:
+    if fault.topic is not None and fault.topic != topic["name"]:
         return topic
     if fault.partition is None:
         return {**topic, "error_code": error}
@@ -217,7 +206,7 @@ def _topic_with_error(topic: FieldValues, fault: Fault, error: ErrorCode) -> Fie
 
 def _partitions_of(context: RequestContext) -> tuple[RequestPartition, ...]:
     """Return the topics and partitions in a request."""
-    shape = request_shapes.BY_PARTITION.get(context.api)
+    shape = shapes.BY_PARTITION.get(context.api)
     request = context.request
     if shape is None:
         topics = getattr(request, "topics", None) or getattr(request, "topic_names", None) or ()

@@ -37,6 +37,16 @@ _RESOURCE = {"resource_type": "resource_type", "resource_name": "resource_name"}
 _NO_TOPIC = {"topic_id": None, "partitions": (), "topic_authorized_operations": -(2**31)}
 
 
+def _result_fields(result: ItemResult, error: str, failed: Mapping[str, Any]) -> FieldValues:
+    """Return the response fields for a result. `error` is the name of the field for its error."""
+    if isinstance(result, ResponseError):
+        message = {"error_message": result.message or None}
+        return {**_result_fields(result.code, error, failed), **message}
+    if isinstance(result, int):
+        return {error: result, **(failed if result else {})}
+    return result
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionShape:
     """Field names of a request that lists partitions, and of its response."""
@@ -59,12 +69,10 @@ class PartitionShape:
 
     def partition_response(self, partition: Any, result: ItemResult) -> FieldValues:
         """Return a partition's part of the response, from its fields or its error."""
-        if isinstance(result, ResponseError):
-            message = {"error_message": result.message or None}
-            return {**self.partition_response(partition, result.code), **message}
-        if isinstance(result, int):
-            result = {self.error: result, **(self.failed if result else {})}
-        return {self.response_index: self.index_of(partition), **result}
+        return {
+            self.response_index: self.index_of(partition),
+            **_result_fields(result, self.error, self.failed),
+        }
 
     def topic_response(self, item: Any, handle: Callable[[Any], ItemResult]) -> FieldValues:
         """Return a topic's part of the response. `handle` is called for each partition."""
@@ -135,16 +143,11 @@ class ItemShape:
 
     def item_response(self, item: Any, result: ItemResult) -> FieldValues:
         """Return an item's part of the response, from its fields or its error."""
-        if isinstance(result, ResponseError):
-            message = {"error_message": result.message or None}
-            return {**self.item_response(item, result.code), **message}
         names = {
             response_field: getattr(item, item_field) if item_field else item
             for response_field, item_field in self.names.items()
         }
-        if isinstance(result, int):
-            result = {"error_code": result, **(self.failed if result else {})}
-        return {**names, **result}
+        return {**names, **_result_fields(result, "error_code", self.failed)}
 
 
 BY_ITEM: Mapping[int, tuple[ItemShape, ...]] = {
@@ -199,9 +202,8 @@ def unknown_topic(item: Any) -> ErrorCode:
 
 def item_shape_of(api: int, request: Any) -> ItemShape | None:
     """Return the shape of a request that lists items, or None for other requests."""
-    return next(
-        (shape for shape in BY_ITEM.get(api, ()) if getattr(request, shape.items, None)), None
-    )
+    shapes = BY_ITEM.get(api, ())
+    return next((shape for shape in shapes if getattr(request, shape.items, None)), None)
 
 
 def split_request(
