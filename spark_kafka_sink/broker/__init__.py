@@ -1,9 +1,9 @@
 """A small in-process Kafka broker, for tests and demos that run without Kafka.
 
 A request passes through `net` (sockets, frames, dispatch), `faults` (if a test injects faults),
-`authorization` and `handlers`. Handlers read and change the state in `cluster`,
-`coordinator` and `partition`. `storage` and `redis` store the batches. A contract in
-`pyproject.toml` specifies the allowed imports between the packages.
+`authorization` and `handlers`. Handlers read and change the state in `cluster`, `coordinator` and
+`partition`. `storage` and `redis` store the batches. A contract in `pyproject.toml` specifies the
+allowed imports between the packages.
 
 Only the event loop's thread accesses the state. With Redis, a second thread also accesses the
 state, and both threads use `StateLock`.

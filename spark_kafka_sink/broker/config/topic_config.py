@@ -213,7 +213,7 @@ class LogConfig:
     is_compacted: bool
     """True if every record must have a key."""
     stamps_records: bool
-    """True if the broker replaces the timestamps with its overrides time."""
+    """True if the broker replaces the timestamps with its own time."""
 
     @classmethod
     def of(cls, config: TopicConfig) -> LogConfig:

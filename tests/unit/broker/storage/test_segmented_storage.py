@@ -385,7 +385,7 @@ def test_limit_of_memory_storage_keeps_unreplicated_records() -> None:
 
 
 def test_old_records_in_memory_stay_as_long_as_in_kafka() -> None:
-    """A year of events rolls segments by timestamps; time retention has its overrides interval."""
+    """A year of events rolls segments by timestamps; time retention has its own interval."""
     with EmbeddedBroker(topics={"t": 1}) as kafka:
 
         def write(cluster: Cluster) -> tuple[int, int]:
