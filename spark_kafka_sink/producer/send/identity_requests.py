@@ -101,5 +101,5 @@ class IdentityRequests:
             self.outcome.fail(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
             self.listeners.on_producer_id_received(transaction_manager.identity)
-        if denied := transaction_manager.take_denied():
+        if denied := transaction_manager.partitions.take_denied():
             self.rejections.reject_unwritable(denied)

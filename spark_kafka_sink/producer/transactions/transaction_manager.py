@@ -15,7 +15,6 @@ from spark_kafka_sink.kafka.client.backoff import RetryTimer
 from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
 from spark_kafka_sink.kafka.protocol import transactions
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions import coordinator_requests
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.kafka.client.request import Completion, Request
+    from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.kafka.protocol.transactions import (
         TransactionalProducer,
         TransactionVersion,
@@ -117,8 +117,6 @@ class TransactionManager:
         self._has_records = False
 
         # Sender thread only.
-        self._denied: set[str] = set()
-        """Topics to which the coordinator denied access; the sender has not yet handled them."""
         self._closed = ClosedConnections()
         self._own_coordinator = CoordinatorLookup(client, settings.first_id, acls)
         self._flag_check: AbortFlagCheck | None = None
@@ -187,12 +185,6 @@ class TransactionManager:
             mark_uncommittable(error, self.settings)
         if self.state not in FAILED:
             self._transition_to(ProducerTransactionState.ABORTABLE_ERROR)
-
-    def take_denied(self) -> frozenset[str]:
-        """Return and forget the topics to which the coordinator has denied access."""
-        denied = frozenset(self._denied)
-        self._denied.clear()
-        return denied
 
     # The sender's loop calls the methods below.
 
@@ -365,20 +357,8 @@ class TransactionManager:
             self.partitions.retry_adding()
             self._retry_or_raise(completion, ClientErrorCode.disconnected, now)
             return
-        rejected: set[int] = set()
-        for key, code in transactions.read_partition_errors(completion.response).items():
-            topic_partition = TopicPartition(*key)
-            action = action_for(ApiKey.ADD_PARTITIONS_TO_TXN, code)
-            if action is CoordinatorAction.DONE:
-                self.partitions.mark_added(topic_partition)
-            elif action is CoordinatorAction.DENIED:
-                self.partitions.drop(topic_partition)
-                self._denied.add(topic_partition.topic)
-            else:
-                rejected.add(code)
-        self.partitions.retry_adding()
-        rejected.discard(ErrorCode.operation_not_attempted)
-        if rejected:
+        codes = transactions.read_partition_errors(completion.response)
+        if rejected := self.partitions.record_response(codes):
             self._retry_or_raise(completion, worst_code(rejected), now)
         else:
             self._record_success()

@@ -12,10 +12,13 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.producer.transactions.coordinator_errors import CoordinatorAction, action_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 class AddState(Enum):
@@ -35,6 +38,8 @@ class TransactionPartitions:
         self._states: dict[TopicPartition, AddState] = {}
         self._unused: set[TopicPartition] = set()
         """Added partitions to which nothing has been sent."""
+        self._denied: set[str] = set()
+        """Topics to which the coordinator denied access, until `take_denied`."""
 
     def is_added(self, topic_partition: TopicPartition) -> bool:
         """Return True if the coordinator has confirmed the partition."""
@@ -69,7 +74,7 @@ class TransactionPartitions:
             new: receives the partitions to be added.
         """
         free = ready - self.pending(topic)
-        unused = {topic_partition for name, topic_partition in self._unused if name == topic}
+        unused = {number for name, number in self._unused if name == topic}
         for number in sorted(partitions, key=lambda number: number not in unused):
             if free <= 0:
                 return
@@ -96,6 +101,28 @@ class TransactionPartitions:
         added = self.in_state(AddState.NEW)
         self._states.update(dict.fromkeys(added, AddState.ADDING))
         return added
+
+    def record_response(self, codes: Mapping[tuple[str, int], int]) -> set[int]:
+        """Apply the partitions' error codes; return those that delay or end the transaction."""
+        rejected: set[int] = set()
+        for key, code in codes.items():
+            topic_partition = TopicPartition(*key)
+            action = action_for(ApiKey.ADD_PARTITIONS_TO_TXN, code)
+            if action is CoordinatorAction.DONE:
+                self.mark_added(topic_partition)
+            elif action is CoordinatorAction.DENIED:
+                self.drop(topic_partition)
+                self._denied.add(topic_partition.topic)
+            else:
+                rejected.add(code)
+        self.retry_adding()
+        return rejected - {ErrorCode.operation_not_attempted}
+
+    def take_denied(self) -> frozenset[str]:
+        """Return and forget the topics to which the coordinator has denied access."""
+        denied = frozenset(self._denied)
+        self._denied.clear()
+        return denied
 
     def mark_added(self, topic_partition: TopicPartition) -> None:
         """Record that the coordinator has added the partition."""
