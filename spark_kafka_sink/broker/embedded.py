@@ -313,9 +313,9 @@ def _find_partitions(cluster: Cluster, topic: str) -> list[Partition]:
     match = cluster.topics.named(topic)
     if match is None:
         names = sorted(known.name for known in cluster.topics.all())
-        shown = listed(names, _MAX_LISTED_TOPICS)
+        topics = listed(names, _MAX_LISTED_TOPICS)
         raise UnknownTopicError(
-            "the topic does not exist", topic=topic, hint=f"Topics: {shown or 'none'}."
+            "the topic does not exist", topic=topic, hint=f"Topics: {topics or 'none'}."
         )
     return list(match.partitions)
 

@@ -21,6 +21,7 @@ from tools.checks.unit_tests import imported_tests, misnamed_tests, underscored_
 
 VAGUE = {"each", "one", "found", "made", "given", "told", "wanted"}
 VAGUE_IN_PRODUCT = VAGUE | {"asked", "info", "most", "needy", "some"}
+VAGUE_IN_PRODUCT |= {"letters", "shown", "twice", "which"}
 WORDS = re.compile(r"\b(can't|can not|\w*serialis\w+)\b", re.IGNORECASE)
 ARGUMENT = re.compile(r"^ {4}(\w+):", re.MULTILINE)
 _OF_EACH_FORMAT = {"compile_spec", "derive"}

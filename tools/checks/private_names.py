@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-CONSTANT = re.compile(r"[A-Z][A-Z\d_]+")
-
 _CALLED_BY_NAME = {
     "load_ipython_extension",
     "unload_ipython_extension",
@@ -43,13 +41,15 @@ def private_names(
 
 def _private_candidate(node: ast.stmt) -> str | None:
     """Return the name that a statement defines if it is public and other files must use it."""
+    name = ""
     if isinstance(node, ast.Assign | ast.AnnAssign):
         name = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
-        return name if CONSTANT.fullmatch(name) else None
-    if isinstance(node, ast.ClassDef) or (isinstance(node, _FUNCTIONS) and not node.decorator_list):
-        is_exempt = node.name.startswith("_") or node.name in _CALLED_BY_NAME
-        return None if is_exempt else node.name
-    return None
+    elif isinstance(node, ast.ClassDef) or (
+        isinstance(node, _FUNCTIONS) and not node.decorator_list
+    ):
+        name = node.name
+    is_public = name.isidentifier() and not name.startswith("_") and name not in _CALLED_BY_NAME
+    return name if is_public else None
 
 
 def _used(tree: ast.Module) -> Iterator[str]:

@@ -382,7 +382,7 @@ class ClassicGroup:
 
     def _join_response(self, *, shows_members: bool) -> dict[str, object]:
         """Return the JoinGroup response for a member. Only the leader receives all members."""
-        shown = self.members.values() if shows_members else ()
+        members = self.members.values() if shows_members else ()
         return {
             "generation_id": self.generation,
             "protocol_type": self.protocol_type,
@@ -394,7 +394,7 @@ class ClassicGroup:
                     "group_instance_id": other.joined.instance_id,
                     "metadata": other.joined.protocols[self.protocol],
                 }
-                for other in shown
+                for other in members
             ],
         }
 

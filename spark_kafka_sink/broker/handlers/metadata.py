@@ -69,16 +69,16 @@ def _find_topic(context: RequestContext, item: Any) -> FieldValues:
     topics = context.cluster.topics
     by_id = id_of(item)
     topic = topics.with_id(by_id) if by_id is not None else topics.named(item.name)
-    shown = item.name
+    displayed_name = item.name
     if by_id is not None:
-        shown = None if context.version >= _NULLABLE_NAME else ""
+        displayed_name = None if context.version >= _NULLABLE_NAME else ""
     if topic is None and by_id is not None:
-        return _failed_topic(context, unknown_topic(item), shown) | {"topic_id": by_id}
+        return _failed_topic(context, unknown_topic(item), displayed_name) | {"topic_id": by_id}
     name = topic.name if topic else item.name or ""
     if not _may_describe(context, name) or (topic is None and not _may_create(context, name)):
         return {
             "error_code": ErrorCode.topic_authorization_failed,
-            "name": shown,
+            "name": displayed_name,
             "topic_id": by_id,
             "topic_authorized_operations": NOT_REQUESTED,
         }
@@ -188,5 +188,5 @@ def _describe_page(
 def _page_response(
     context: RequestContext, topics: list[FieldValues], cursor: FieldValues | None
 ) -> FieldValues:
-    shown = [topic for topic in topics if _may_describe(context, topic["name"])]
-    return {"topics": shown, "next_cursor": cursor}
+    visible = [topic for topic in topics if _may_describe(context, topic["name"])]
+    return {"topics": visible, "next_cursor": cursor}

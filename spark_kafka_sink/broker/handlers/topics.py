@@ -60,8 +60,8 @@ def _create_topic(context: RequestContext, names: Counter[str], item: Any) -> Fi
     if names[item.name] > 1:
         raise ResponseError(ErrorCode.invalid_request, "Duplicate topic name.")
     if len(new.assignments) < len(item.assignments):
-        twice = "Found multiple manual partition assignments for one partition."
-        raise ResponseError(ErrorCode.invalid_replica_assignment, twice)
+        message = "Found multiple manual partition assignments for one partition."
+        raise ResponseError(ErrorCode.invalid_replica_assignment, message)
     topics.check(new)
     create = topics.draft if context.request.validate_only else topics.create
     return _describe_created(create(new))

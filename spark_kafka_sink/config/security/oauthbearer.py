@@ -57,7 +57,7 @@ _LIST = "unsecuredLoginListClaim_"
 _UNSECURED_EXTENSION = "unsecuredLoginExtension_"
 _LIFETIME = "unsecuredLoginLifetimeSeconds"
 _PRINCIPAL = "unsecuredLoginPrincipalClaimName"
-Extensions = tuple[tuple[str, str], ...]
+_Extensions = tuple[tuple[str, str], ...]
 BearerLogin = TokenLogin | ClientCredentialsLogin | UnsecuredTokenLogin
 _URL = "sasl.oauthbearer.token.endpoint.url"
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
@@ -263,7 +263,7 @@ def _check_retriever(values: SecurityValues) -> None:
 
 
 def _from_issuer(
-    values: SecurityValues, options: JaasOptions, url: str, extensions: Extensions
+    values: SecurityValues, options: JaasOptions, url: str, extensions: _Extensions
 ) -> ClientCredentialsLogin:
     _check_url(url, values.name(_URL) if values.is_set(_URL) else options.name(_STRIMZI_URL))
     return ClientCredentialsLogin(
@@ -342,7 +342,7 @@ def _client_credential(
 
 def _sasl_extensions(
     values: SecurityValues, options: JaasOptions, *, unsecured: bool = False
-) -> Extensions:
+) -> _Extensions:
     """Return the SASL extensions (KIP-342), from the login module (Java) or librdkafka's option.
 
     Raises:
