@@ -251,7 +251,7 @@ class BrokerConnection:
         A broker does not read requests while it throttles the client. Therefore, the timeout starts
         after the throttling ends.
         """
-        oldest = self.oldest_request_sent_at()
+        oldest = self.protocol.oldest_request_sent_at()
         return None if oldest is None else max(oldest, self.throttled_until)
 
     def deadlines(self, request_timeout: float) -> Iterator[float]:
@@ -269,6 +269,8 @@ class BrokerConnection:
 
     def take_fire_and_forget(self) -> list[Completion]:
         """Complete and return the requests that expect no response and are completely written."""
+        if not self.protocol.fire_and_forget:
+            return []
         written = self.protocol.take_fire_and_forget()
         return [Completion(self.node, sent, latency=0.0) for sent in written]
 
