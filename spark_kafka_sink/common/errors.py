@@ -64,15 +64,15 @@ class KafkaProdError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         return type(self).rebuild, (self.message, self._pickled_state())
 
-    def _pickled_state(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in (*FIELDS, "hint", "statuses")}
-
     @classmethod
     def rebuild(cls, message: str, state: dict[str, object]) -> Self:
         """Recreate the error from its pickled state, in any process."""
         error = cls(message)
         error.__dict__.update(state)
         return error
+
+    def _pickled_state(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in (*FIELDS, "hint", "statuses")}
 
 
 class ConfigError(KafkaProdError):

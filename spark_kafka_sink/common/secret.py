@@ -75,6 +75,9 @@ class Secret:
             return self._from_file(self.source.removeprefix(FILE))
         return self.source.removeprefix(_LITERAL)
 
+    def __str__(self) -> str:
+        return "***"
+
     def _from_environment(self, name: str) -> str:
         value = os.environ.get(name)
         if value is None:
@@ -103,6 +106,3 @@ class Secret:
             f"{socket.gethostname()}: {reason}",
             hint="The file must be on the driver and on every executor.",
         )
-
-    def __str__(self) -> str:
-        return "***"

@@ -66,10 +66,6 @@ class AclAdvisor:
             f"Write on {self._topic_text(topic)} is denied to {self.principal}", topic
         )
 
-    def _topic_error(self, problem: str, topic: str) -> AuthorizationError:
-        hint = self.hint(_TOPIC, topic)
-        return AuthorizationError(problem, topic=topic, kafka_error=error_name(_TOPIC), hint=hint)
-
     def producer_id_error(
         self, topics: Iterable[str], broker: str, code: int
     ) -> AuthorizationError:
@@ -114,6 +110,10 @@ class AclAdvisor:
         """Return a sentence with the command that grants the ACL."""
         is_topic = acl.resource is ResourceType.TOPIC
         return self._commands.grant_hint(acl, self._topic_text(acl.name) if is_topic else acl.on)
+
+    def _topic_error(self, problem: str, topic: str) -> AuthorizationError:
+        hint = self.hint(_TOPIC, topic)
+        return AuthorizationError(problem, topic=topic, kafka_error=error_name(_TOPIC), hint=hint)
 
     def _idempotence_hint(self, topics: Iterable[str]) -> str:
         """Return a hint on the ACLs of an idempotent producer; `topics` may be incomplete."""

@@ -71,15 +71,6 @@ class BadRowCounter:
             self.count_error(error, count, examples)
         self.check_ratio()
 
-    def _problem_or_hint(self, error: RowError, rows: Rows, row: int) -> str:
-        """Return the row's problem, or a hint if access to its topic is denied."""
-        if error is RowError.UNSERIALIZABLE and rows.problems is not None:
-            return f": {rows.problems[row].as_py()}"
-        if self._acls is None or error is not RowError.TOPIC_UNAUTHORIZED:
-            return ""
-        topic = rows.topics[0 if rows.topic_indexes is None else int(rows.topic_indexes[row])]
-        return f": {self._acls.hint(ErrorCode.topic_authorization_failed, topic)}"
-
     def count_error(self, error: RowError, count: int, examples: list[str]) -> None:
         """Count records that have the same error; log the first record with this error."""
         with self._lock:
@@ -125,3 +116,12 @@ class BadRowCounter:
                 )
                 for error, count in sorted(self._counts.items(), key=lambda item: item[0].name)
             )
+
+    def _problem_or_hint(self, error: RowError, rows: Rows, row: int) -> str:
+        """Return the row's problem, or a hint if access to its topic is denied."""
+        if error is RowError.UNSERIALIZABLE and rows.problems is not None:
+            return f": {rows.problems[row].as_py()}"
+        if self._acls is None or error is not RowError.TOPIC_UNAUTHORIZED:
+            return ""
+        topic = rows.topics[0 if rows.topic_indexes is None else int(rows.topic_indexes[row])]
+        return f": {self._acls.hint(ErrorCode.topic_authorization_failed, topic)}"

@@ -158,6 +158,12 @@ class ProducerIdRequester:
             self._retry_or_raise(completion, code, now)
         self._closed.record(completion)
 
+    def seconds_until_due(self, now: float) -> float:
+        """Return the seconds until `maybe_send` must be called again."""
+        if self.identity.state is not ProducerIdState.MISSING:
+            return 1.0
+        return max(0.02, self._retry.due_at - now)
+
     def _retry_or_raise(self, completion: Completion, code: int, now: float) -> None:
         broker = str(completion.node)
         if code in error_codes.AUTHORIZATION_FAILED:
@@ -170,9 +176,3 @@ class ProducerIdRequester:
                 hint="Set kafka.enable.idempotence=false to write without a producer id.",
             )
         self._retry.back_off(now)
-
-    def seconds_until_due(self, now: float) -> float:
-        """Return the seconds until `maybe_send` must be called again."""
-        if self.identity.state is not ProducerIdState.MISSING:
-            return 1.0
-        return max(0.02, self._retry.due_at - now)

@@ -276,6 +276,21 @@ class DeliveryCounters:
         rows = ",\n".join(f"    {json.dumps(task.to_row())}" for task in self.task_reports)
         return text.removesuffix("]\n}") + f"\n{rows}\n  ]\n}}"
 
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Parse the result of `to_json`.
+
+        Raises:
+            ReportError: the text is not a report, or has a newer version.
+        """
+        data = _load(text)
+        _check_version(data)
+        try:
+            return cls._from_dict(data)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            kind = type(error).__name__
+            raise ReportError(f"not a delivery report, or damaged: {kind} {error}") from error
+
     def _to_dict(self) -> dict[str, Any]:
         return {
             **{name: getattr(self, name) for name in (*_plain_fields(), *_TOTALS)},
@@ -291,21 +306,6 @@ class DeliveryCounters:
             "task_columns": list(COLUMNS),
             "task_rows": [],  # `to_json` fills this last field.
         }
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Self:
-        """Parse the result of `to_json`.
-
-        Raises:
-            ReportError: the text is not a report, or has a newer version.
-        """
-        data = _load(text)
-        _check_version(data)
-        try:
-            return cls._from_dict(data)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            kind = type(error).__name__
-            raise ReportError(f"not a delivery report, or damaged: {kind} {error}") from error
 
     @classmethod
     def _from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -61,13 +61,6 @@ class DeliveryReport(DeliveryCounters):
         reports = [cls._from_file(name, text) for name, text in read_reports(str(path)).items()]
         return sorted(reports, key=lambda report: (report.batch_id or 0, report.written_at))
 
-    @classmethod
-    def _from_file(cls, name: str, text: str) -> Self:
-        try:
-            return cls.from_json(text)
-        except ReportError as error:
-            raise ReportError(f"{name}: {error.message}", hint=error.hint or _HINT) from None
-
     def to_pandas(self) -> pd.DataFrame:
         """Return one row per topic and partition: the fields of `PartitionReport`, and `records`.
 
@@ -120,6 +113,13 @@ class DeliveryReport(DeliveryCounters):
         from spark_kafka_sink.report.display.summary import summarize
 
         return summarize(self)
+
+    @classmethod
+    def _from_file(cls, name: str, text: str) -> Self:
+        try:
+            return cls.from_json(text)
+        except ReportError as error:
+            raise ReportError(f"{name}: {error.message}", hint=error.hint or _HINT) from None
 
     def _repr_html_(self) -> str:
         from spark_kafka_sink.report.display.notebook_html import to_html

@@ -200,20 +200,6 @@ class DemoTopic:
             ) from error
         return len(self._partitions)
 
-    def _find_partitions(self) -> list[int]:
-        """Wait until all partitions have a leader, and return their numbers."""
-        deadline = time.monotonic() + _TIMEOUT_S
-        while True:
-            topic = self._consumer.list_topics(self.name, timeout=_TIMEOUT_S).topics[self.name]
-            led = [
-                number for number, partition in topic.partitions.items() if partition.leader >= 0
-            ]
-            if led and len(led) == len(topic.partitions):
-                return sorted(led)
-            if time.monotonic() > deadline:
-                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-            time.sleep(0.1)
-
     def sizes(self) -> dict[int, int]:
         """Return the number of records in each partition, from its low and high watermarks."""
         sizes = {}
@@ -250,6 +236,20 @@ class DemoTopic:
                     "stopped responding"
                 )
         return received
+
+    def _find_partitions(self) -> list[int]:
+        """Wait until all partitions have a leader, and return their numbers."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while True:
+            topic = self._consumer.list_topics(self.name, timeout=_TIMEOUT_S).topics[self.name]
+            led = [
+                number for number, partition in topic.partitions.items() if partition.leader >= 0
+            ]
+            if led and len(led) == len(topic.partitions):
+                return sorted(led)
+            if time.monotonic() > deadline:
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            time.sleep(0.1)
 
     def _read_back_error(self, reason: str) -> BrokerUnavailableError:
         return BrokerUnavailableError(

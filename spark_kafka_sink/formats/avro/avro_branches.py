@@ -111,6 +111,13 @@ class BranchChooser:
         chosen = ranked[:total]
         return [(index, replace(branch, is_exact=len(chosen) > 1)) for _, index, branch in chosen]
 
+    def closeness(self, schema: AvroSchema, column: ColumnType) -> Closeness | None:
+        """Return how close a type is to a column's type, or None if the column does not fit it."""
+        key = id(schema.json), schema.namespace, id(column)
+        if key not in self.known:
+            self.known[key] = self._compute_closeness(schema, column)
+        return self.known[key]
+
     def _choose_record(
         self, ranked: Sequence[tuple[Closeness, int, AvroSchema]], column: ColumnType
     ) -> list[tuple[int, AvroSchema]]:
@@ -142,13 +149,6 @@ class BranchChooser:
         types = {name: type_ for name, type_, _ in record.fields}
         fits = [self.closeness(types[child.name], child) for child in column.children]
         return [fit.rank for fit in fits if fit is not None]
-
-    def closeness(self, schema: AvroSchema, column: ColumnType) -> Closeness | None:
-        """Return how close a type is to a column's type, or None if the column does not fit it."""
-        key = id(schema.json), schema.namespace, id(column)
-        if key not in self.known:
-            self.known[key] = self._compute_closeness(schema, column)
-        return self.known[key]
 
     def _compute_closeness(self, schema: AvroSchema, column: ColumnType) -> Closeness | None:
         if schema.kind == "union":

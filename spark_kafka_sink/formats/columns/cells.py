@@ -74,10 +74,6 @@ class Cells:
         """Return the entries for which the mask is True."""
         return Cells(self.array.filter(pa.array(mask)), self.errors, self._batch_rows(mask))
 
-    def _batch_rows(self, mask: Mask) -> NDArray[np.intp]:
-        numbers = np.flatnonzero(mask)
-        return numbers if self.rows is None else self.rows[numbers]
-
     def without_dictionary(self) -> Cells:
         """Return the entries without dictionary encoding."""
         if isinstance(self.array, pa.DictionaryArray):
@@ -140,6 +136,10 @@ class Cells:
             _mark_invalid(column, bad)
             self.fail(bad, path, NOT_UTF8)
         return column
+
+    def _batch_rows(self, mask: Mask) -> NDArray[np.intp]:
+        numbers = np.flatnonzero(mask)
+        return numbers if self.rows is None else self.rows[numbers]
 
 
 def bytes_of(column: pa.BinaryArray) -> NDArray[np.uint8]:

@@ -222,6 +222,12 @@ class _Compiler:
             raise unsupported_error(column, "JSON")
         return _PLAIN[column.kind]
 
+    def name_writer(self, key: ColumnType) -> CellWriter:
+        """Return the writer of map keys as names of JSON fields, without quotes."""
+        if key.kind is ColumnKind.FLOAT:
+            return _write_float_name
+        return self._text_writer(key) or self.writer_of(key)
+
     def _text_writer(self, column: ColumnType) -> CellWriter | None:
         """Return the writer of text without its quotes, or None for types that are not text."""
         if column.kind is ColumnKind.TEXT:
@@ -237,12 +243,6 @@ class _Compiler:
         write_name = partial(_write_quoted, self.name_writer(key), end=b'":')
         write_value = partial(_write_or_null, self.writer_of(value))
         return partial(_write_items, b"{}", partial(write_entry, write_name, write_value))
-
-    def name_writer(self, key: ColumnType) -> CellWriter:
-        """Return the writer of map keys as names of JSON fields, without quotes."""
-        if key.kind is ColumnKind.FLOAT:
-            return _write_float_name
-        return self._text_writer(key) or self.writer_of(key)
 
 
 def names_of(key: ColumnType, cells: Cells) -> pa.BinaryArray:

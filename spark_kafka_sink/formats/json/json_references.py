@@ -94,14 +94,6 @@ class _Documents:
             self.numbers.setdefault(_absolute_uri(self.main_uri, link.name), link.document)
         self.numbers_by_reference |= {("", uri): number for uri, number in self.numbers.items()}
 
-    def _set_base(self, uri: str, number: int) -> None:
-        """Set the base URI of a document: its id, unless another document has the same one."""
-        if self.numbers.setdefault(uri, number) != number:
-            uri = f"{uri}?{number}"
-            self.numbers[uri] = number
-        base = _absolute_uri(uri, self.ids[number])
-        self.bases[number] = base if self.numbers.setdefault(base, number) == number else uri
-
     def retrieve(self, uri: str) -> Any:
         """Return a document whose name leads to a URI from any base.
 
@@ -116,6 +108,14 @@ class _Documents:
                 if urlsplit(urljoin(base, link.name)).geturl() == uri:
                     return self.resources[link.document]
         raise LookupError(uri)
+
+    def _set_base(self, uri: str, number: int) -> None:
+        """Set the base URI of a document: its id, unless another document has the same one."""
+        if self.numbers.setdefault(uri, number) != number:
+            uri = f"{uri}?{number}"
+            self.numbers[uri] = number
+        base = _absolute_uri(uri, self.ids[number])
+        self.bases[number] = base if self.numbers.setdefault(base, number) == number else uri
 
     def _all_links(self) -> Iterable[Link]:
         return chain.from_iterable(self.links.values())

@@ -178,10 +178,6 @@ class _Printer:
     symbols: set[str]
     """What a name in the file can mean."""
 
-    @property
-    def _has_edition(self) -> bool:
-        return bool(self.file.syntax == "editions")
-
     def lines(self) -> Iterator[str]:
         """Yield the lines of the file."""
         file, package = self.file, self.file.package
@@ -204,6 +200,10 @@ class _Printer:
         yield from self._print_extensions(file.extension, package, messages)
         for service in file.service:
             yield from ("", *self._print_service(service))
+
+    @property
+    def _has_edition(self) -> bool:
+        return bool(self.file.syntax == "editions")
 
     def _syntax(self) -> str:
         if not self._has_edition:

@@ -157,6 +157,26 @@ class _Declared:
         self._add_messages(messages, groups, package, () if is_main else None, features)
         self._add_enums(read_messages(file, descriptor.FILE_ENUM), package, features)
 
+    def message(self, name: str) -> ProtoMessage:
+        """Return a message with its fields."""
+        message, _ = self.messages[name]
+        ranges = read_messages(message, descriptor.MESSAGE_EXTENSION_RANGE)
+        ranges += read_messages(message, descriptor.MESSAGE_RESERVED_RANGE)
+        fields = read_messages(message, descriptor.MESSAGE_FIELD)
+        return ProtoMessage(
+            name=name,
+            fields=tuple(self._parse_field(name, field) for field in fields),
+            is_map_entry=_is_entry(message),
+            reserved=tuple(
+                (
+                    read_number(range_, descriptor.RANGE_START),
+                    read_number(range_, descriptor.RANGE_END),
+                )
+                for range_ in ranges
+            ),
+            reserved_names=tuple(read_strings(message, descriptor.MESSAGE_RESERVED_NAME)),
+        )
+
     def _add_messages(
         self,
         messages: list[WireMessage],
@@ -205,26 +225,6 @@ class _Declared:
             self.enums[name] = ProtoEnum(
                 numbers, is_closed=enum_features.enum_type is EnumType.CLOSED
             )
-
-    def message(self, name: str) -> ProtoMessage:
-        """Return a message with its fields."""
-        message, _ = self.messages[name]
-        ranges = read_messages(message, descriptor.MESSAGE_EXTENSION_RANGE)
-        ranges += read_messages(message, descriptor.MESSAGE_RESERVED_RANGE)
-        fields = read_messages(message, descriptor.MESSAGE_FIELD)
-        return ProtoMessage(
-            name=name,
-            fields=tuple(self._parse_field(name, field) for field in fields),
-            is_map_entry=_is_entry(message),
-            reserved=tuple(
-                (
-                    read_number(range_, descriptor.RANGE_START),
-                    read_number(range_, descriptor.RANGE_END),
-                )
-                for range_ in ranges
-            ),
-            reserved_names=tuple(read_strings(message, descriptor.MESSAGE_RESERVED_NAME)),
-        )
 
     def _parse_field(self, owner: str, field: WireMessage) -> ProtoField:
         message, features = self.messages[owner]

@@ -80,42 +80,6 @@ class ProtobufRegistry:
             if verbatim.schema_str != printed.schema_str:
                 yield verbatim
 
-    def _schema_of(
-        self,
-        candidate: CandidateSchema,
-        find: FindImport,
-        *,
-        as_given: bool = False,
-    ) -> Any:
-        """Return the client's object of a schema, with the text of its main file.
-
-        Each imported file has a subject with the file's name, as in Java's serializer.
-
-        Args:
-            candidate: the schema.
-            find: see `spellings`.
-            as_given: use the text in the options for the main file.
-        """
-        import_extra("schema-registry", "google.protobuf", f"option {URL}")
-        # Imported here because it needs Google's runtime.
-        from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
-
-        references: dict[str, Any] = {}
-        option_texts = dict(candidate.texts)
-        *imported, main = add_known_imports(files_of(candidate.text))
-        *texts, main_text = print_files([file.data for file in (*imported, main)])
-
-        def schema_of(file: ProtoFile, text: str) -> Any:
-            used = [references[name] for name in file.imports if name in references]
-            return self._library.Schema(text, SCHEMA_TYPES[Format.PROTOBUF], used)
-
-        for file, text in zip(imported, texts, strict=True):
-            if file.name not in BUILT_IN:
-                spellings = dict.fromkeys((option_texts.get(file.name, text), text))
-                version = find(file.name, [schema_of(file, spelling) for spelling in spellings])
-                references[file.name] = self._library.SchemaReference(file.name, file.name, version)
-        return schema_of(main, option_texts.get(main.name, main_text) if as_given else main_text)
-
     def find_version(self, subject: str, candidate: CandidateSchema) -> Any:
         """Find a version with the Protobuf files in the options, or return None.
 
@@ -131,46 +95,6 @@ class ProtobufRegistry:
         if version is None and _has_references(candidate):
             version = self._find_equal_version(subject, candidate)
         return version
-
-    def _find_spelling(self, subject: str, candidate: CandidateSchema) -> Any:
-        """Find a version with one of the candidate's texts; first, the text in the options."""
-        with suppress(UnregisteredImportError):
-            for schema in [*self.spellings(candidate, self.lookup_import)][::-1]:
-                registered = self._requests.find(
-                    f"find the schema in subject {subject}",
-                    self._client.lookup_schema,
-                    subject,
-                    schema,
-                    absent=NOT_FOUND_OR_REJECTED,
-                    normalize_schemas=self._normalize,
-                )
-                if registered is not None:
-                    return registered
-        return None
-
-    def _find_equal_version(self, subject: str, candidate: CandidateSchema) -> Any:
-        """Find a version with the user's Protobuf files, whatever the subjects of its imports are.
-
-        Other releases of well-known files do not make a difference. Versions that the registry
-        cannot list are not compared: the registry itself finds one with the same text.
-        """
-        option_files = {name for name, _ in candidate.texts} - BUILT_IN
-        files = {
-            _comparable_file(file)
-            for file in files_of(candidate.text)
-            if file.name in option_files or not is_well_known(file.name)
-        }
-        for version, read in self._read_versions(subject, _UNLISTED_VERSIONS):
-            try:
-                if files <= {_comparable_file(file) for file in files_of(read())}:
-                    return version
-            except ConfigError:
-                continue  # A version that protoc rejects is a different one.
-            except SchemaRegistryError:
-                # Confluent's API of Apicurio omits the groups of references.
-                if self._requests.has_referenced(version.schema.references):
-                    raise
-        return None
 
     def register_import(self, name: str, schemas: Sequence[Any]) -> int:
         """Return the version of an imported file; register its last spelling if it is missing.
@@ -233,6 +157,82 @@ class ProtobufRegistry:
             SchemaRegistryError: it cannot be compiled, or see `RegistryRequests.fail`.
         """
         return _descriptor_set(source, partial(self._compile_registered, schema, read_serialized))
+
+    def _schema_of(
+        self,
+        candidate: CandidateSchema,
+        find: FindImport,
+        *,
+        as_given: bool = False,
+    ) -> Any:
+        """Return the client's object of a schema, with the text of its main file.
+
+        Each imported file has a subject with the file's name, as in Java's serializer.
+
+        Args:
+            candidate: the schema.
+            find: see `spellings`.
+            as_given: use the text in the options for the main file.
+        """
+        import_extra("schema-registry", "google.protobuf", f"option {URL}")
+        # Imported here because it needs Google's runtime.
+        from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
+
+        references: dict[str, Any] = {}
+        option_texts = dict(candidate.texts)
+        *imported, main = add_known_imports(files_of(candidate.text))
+        *texts, main_text = print_files([file.data for file in (*imported, main)])
+
+        def schema_of(file: ProtoFile, text: str) -> Any:
+            used = [references[name] for name in file.imports if name in references]
+            return self._library.Schema(text, SCHEMA_TYPES[Format.PROTOBUF], used)
+
+        for file, text in zip(imported, texts, strict=True):
+            if file.name not in BUILT_IN:
+                spellings = dict.fromkeys((option_texts.get(file.name, text), text))
+                version = find(file.name, [schema_of(file, spelling) for spelling in spellings])
+                references[file.name] = self._library.SchemaReference(file.name, file.name, version)
+        return schema_of(main, option_texts.get(main.name, main_text) if as_given else main_text)
+
+    def _find_spelling(self, subject: str, candidate: CandidateSchema) -> Any:
+        """Find a version with one of the candidate's texts; first, the text in the options."""
+        with suppress(UnregisteredImportError):
+            for schema in [*self.spellings(candidate, self.lookup_import)][::-1]:
+                registered = self._requests.find(
+                    f"find the schema in subject {subject}",
+                    self._client.lookup_schema,
+                    subject,
+                    schema,
+                    absent=NOT_FOUND_OR_REJECTED,
+                    normalize_schemas=self._normalize,
+                )
+                if registered is not None:
+                    return registered
+        return None
+
+    def _find_equal_version(self, subject: str, candidate: CandidateSchema) -> Any:
+        """Find a version with the user's Protobuf files, whatever the subjects of its imports are.
+
+        Other releases of well-known files do not make a difference. Versions that the registry
+        cannot list are not compared: the registry itself finds one with the same text.
+        """
+        option_files = {name for name, _ in candidate.texts} - BUILT_IN
+        files = {
+            _comparable_file(file)
+            for file in files_of(candidate.text)
+            if file.name in option_files or not is_well_known(file.name)
+        }
+        for version, read in self._read_versions(subject, _UNLISTED_VERSIONS):
+            try:
+                if files <= {_comparable_file(file) for file in files_of(read())}:
+                    return version
+            except ConfigError:
+                continue  # A version that protoc rejects is a different one.
+            except SchemaRegistryError:
+                # Confluent's API of Apicurio omits the groups of references.
+                if self._requests.has_referenced(version.schema.references):
+                    raise
+        return None
 
     def _read_versions(
         self, subject: str, absent: Collection[int] = _NO_SUBJECT

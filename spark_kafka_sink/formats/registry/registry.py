@@ -171,6 +171,29 @@ class Registry:
         if latest is not None and not latest.guid:
             raise missing_guid_error(subject)
 
+    def check_compatibility(self, subject: str, candidate: CandidateSchema) -> str:
+        """Check that a schema can be registered, without registering it; return a description.
+
+        A schema with imports that are not registered is not checked, but the imports are: the
+        schema would refer to versions that do not exist yet.
+
+        Raises:
+            SchemaRegistryError: the schema is incompatible with earlier versions, or see
+                `RegistryRequests.fail`.
+        """
+        if self._protobuf.find_version(subject, candidate) is not None:
+            return f"subject {subject} has the schema"
+        schemas, changed = self._check_imports(candidate)
+        if changed:
+            names = ", ".join(changed)
+            return f"{subject} is checked when its changed imports are registered: {names}"
+        # A registry returns the id of a schema that it has without checking the compatibility.
+        if not candidate.texts and any(self._has_schema(subject, schema) for schema in schemas):
+            return f"subject {subject} has the schema"
+        if self._is_compatible(subject, schemas, "the schema"):
+            return f"the schema is compatible with the versions of subject {subject}"
+        return f"subject {subject} does not exist yet"
+
     def _find_latest(self, subject: str) -> Any:
         action = f"read the latest version of subject {subject}"
         return self._requests.find(action, self._client.get_latest_version, subject)
@@ -207,29 +230,6 @@ class Registry:
             )
 
         return self._read_schema(subject, f"with id {schema_id}", format_, fetch)
-
-    def check_compatibility(self, subject: str, candidate: CandidateSchema) -> str:
-        """Check that a schema can be registered, without registering it; return a description.
-
-        A schema with imports that are not registered is not checked, but the imports are: the
-        schema would refer to versions that do not exist yet.
-
-        Raises:
-            SchemaRegistryError: the schema is incompatible with earlier versions, or see
-                `RegistryRequests.fail`.
-        """
-        if self._protobuf.find_version(subject, candidate) is not None:
-            return f"subject {subject} has the schema"
-        schemas, changed = self._check_imports(candidate)
-        if changed:
-            names = ", ".join(changed)
-            return f"{subject} is checked when its changed imports are registered: {names}"
-        # A registry returns the id of a schema that it has without checking the compatibility.
-        if not candidate.texts and any(self._has_schema(subject, schema) for schema in schemas):
-            return f"subject {subject} has the schema"
-        if self._is_compatible(subject, schemas, "the schema"):
-            return f"the schema is compatible with the versions of subject {subject}"
-        return f"subject {subject} does not exist yet"
 
     def _check_imports(self, candidate: CandidateSchema) -> tuple[list[Any], list[str]]:
         """Return the client's objects of a schema, and the names of unregistered imports.

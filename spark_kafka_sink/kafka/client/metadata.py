@@ -132,15 +132,6 @@ class Metadata:
         with self._lock:
             self._assumed = topics
 
-    def _schedule_new_topics(self) -> None:
-        """Schedule a request immediately if a required topic is neither known nor requested."""
-        topics = self.session_topics
-        if topics is self._topics:
-            return
-        if any(name not in self.cluster.topics for name in topics - self._topics):
-            self._retry.schedule(0.0)
-        self._topics = topics
-
     def end_session(self, now: float) -> None:
         """Reset `session_topics` and their errors at the end of a session.
 
@@ -260,6 +251,15 @@ class Metadata:
         if self.denials.unclear or not self._topics <= self._requested:
             # A retry for missing topics must not delay topics that were added after the request.
             self._retry.schedule(now)
+
+    def _schedule_new_topics(self) -> None:
+        """Schedule a request immediately if a required topic is neither known nor requested."""
+        topics = self.session_topics
+        if topics is self._topics:
+            return
+        if any(name not in self.cluster.topics for name in topics - self._topics):
+            self._retry.schedule(0.0)
+        self._topics = topics
 
     def _accept(self, response: Any) -> bool:
         """Return True if the response is usable; set `failure` if it is from another cluster."""

@@ -131,12 +131,6 @@ class AclCommandBuilder:
         """The principal; see `principal_of`."""
         return principal_of(self.security)
 
-    @property
-    def _uses_iam(self) -> bool:
-        """True if permissions are granted by AWS IAM instead of Kafka's ACLs."""
-        sasl = self.security.sasl
-        return sasl is not None and sasl.mechanism is Mechanism.AWS_MSK_IAM
-
     def grant_hint(self, acl: Acl, resource: str | None = None) -> str:
         """Return an instruction to grant a permission, with the command to run.
 
@@ -155,3 +149,9 @@ class AclCommandBuilder:
         words += ["--resource-pattern-type", "prefixed"] if acl.prefixed else []
         command = shlex.join(words)
         return f"grant {acl.operation.label} on {resource or acl.on} to {self.principal}: {command}"
+
+    @property
+    def _uses_iam(self) -> bool:
+        """True if permissions are granted by AWS IAM instead of Kafka's ACLs."""
+        sasl = self.security.sasl
+        return sasl is not None and sasl.mechanism is Mechanism.AWS_MSK_IAM

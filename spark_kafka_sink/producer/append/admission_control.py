@@ -91,21 +91,6 @@ class AdmissionControl:
         for start, stop in ranges_within(chunk.sizes, self._chunk_bytes, self._chunk_rows):
             yield self._reserve(chunk.slice(start, stop))
 
-    def _reserve(self, chunk: Chunk) -> AdmittedChunk:
-        """Wait for the rate limits and for buffer space, and charge the chunk to the buffer."""
-        while True:
-            self._limiter.refill(self.state.clock.monotonic(), self.breakers.ramp)
-            wait = self._limiter.seconds_until_due()
-            if not wait:
-                break
-            self.state.wait_for(lambda: False, wait)
-        self._limiter.acquire(len(chunk), chunk.size)
-        if not self.pool.fits(chunk.size):
-            # Batches are not sent, and free no memory, while their topic is unknown.
-            self.topics.finish_waiting()
-        self.pool.reserve(chunk.size)
-        return AdmittedChunk(chunk.rows, chunk.topics, chunk.sizes, self.blocked_targets_of(chunk))
-
     def blocked_targets_of(self, chunk: Chunk) -> BlockedTargets:
         """Return the partitions that currently do not accept rows of the chunk."""
         self.quotas.add_topics(chunk.topics)
@@ -139,6 +124,21 @@ class AdmissionControl:
                 row = int(blocked.argmax())
                 raise self._timeout_error(*chunk.route.target(int(chunk.route.targets[row])))
         yield chunk
+
+    def _reserve(self, chunk: Chunk) -> AdmittedChunk:
+        """Wait for the rate limits and for buffer space, and charge the chunk to the buffer."""
+        while True:
+            self._limiter.refill(self.state.clock.monotonic(), self.breakers.ramp)
+            wait = self._limiter.seconds_until_due()
+            if not wait:
+                break
+            self.state.wait_for(lambda: False, wait)
+        self._limiter.acquire(len(chunk), chunk.size)
+        if not self.pool.fits(chunk.size):
+            # Batches are not sent, and free no memory, while their topic is unknown.
+            self.topics.finish_waiting()
+        self.pool.reserve(chunk.size)
+        return AdmittedChunk(chunk.rows, chunk.topics, chunk.sizes, self.blocked_targets_of(chunk))
 
     def _over_quota(self, size: int) -> Mapping[str, Collection[int]]:
         return self.quotas.partitions_over_quota(size, self.metadata.cluster)

@@ -135,6 +135,13 @@ class TopicMetadata:
             results.append(topic)
         return tuple(results)
 
+    def add_topics(self, names: tuple[str, ...]) -> None:
+        """Include these topics in metadata requests, without waiting."""
+        if not self._added_topics.issuperset(names):
+            self._added_topics.update(names)
+            self._client.metadata.add_topics(names)
+            self._client.network.wakeup()
+
     def _await_snapshot(
         self,
         names: tuple[str, ...],
@@ -176,13 +183,6 @@ class TopicMetadata:
             return begin
 
         return self._state.wait_for(done, seconds, since)
-
-    def add_topics(self, names: tuple[str, ...]) -> None:
-        """Include these topics in metadata requests, without waiting."""
-        if not self._added_topics.issuperset(names):
-            self._added_topics.update(names)
-            self._client.metadata.add_topics(names)
-            self._client.network.wakeup()
 
     def _remaining_s(self, names: tuple[str, ...]) -> float:
         """Return how many seconds of max.block.ms are left (design.md: missing-topic)."""

@@ -70,10 +70,6 @@ class DrainResult:
         """Return True if `size` more bytes do not fit into any request to these brokers."""
         return not any(self._has_room(leader, size) for leader in leaders)
 
-    def _has_room(self, leader: int, size: int) -> bool:
-        room = self.room.get(leader, 0)
-        return room > 0 and (size <= room or leader not in self.requests)
-
     def close(self, leader: int) -> None:
         """Close the request to a leader, because a batch did not fit; no more batches are added."""
         self.room[leader] = 0
@@ -87,6 +83,10 @@ class DrainResult:
         self.room[leader] -= batch.size
         self.requests.setdefault(leader, []).append(DrainedBatch(state, batch))
         self._taken.add(state.topic_partition)
+
+    def _has_room(self, leader: int, size: int) -> bool:
+        room = self.room.get(leader, 0)
+        return room > 0 and (size <= room or leader not in self.requests)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -127,6 +127,26 @@ class Statistics:
         if self._files is not None:
             self._files.close()
 
+    def collect(self, now: float) -> dict[str, Any]:
+        """Return the values of a line, and start new windows."""
+        age = now - self._started
+        self.pool.copy_metrics_to(self.report_builder.recorder)
+        report = self.report_builder.build(TaskAttempt(), int(age * 1000))
+        contents = self.accumulator.contents()
+        return {
+            "name": self.name,
+            "client_id": self.client.network.client_id,
+            "type": "producer",
+            "ts": int(now * 1_000_000),
+            "time": self.client.clock.wall_ms() // 1000,
+            "age": int(age * 1_000_000),
+            **self._totals(report, contents),
+            "brokers": self._brokers(now),
+            "topics": self._topics(report, contents.totals, now),
+            "eos": self._eos(now),
+            "metrics": client_values(report, age) | self._gauges(contents, now),
+        }
+
     def _emit(self, now: float) -> None:
         """Write a line; log errors instead of raising them."""
         try:
@@ -154,26 +174,6 @@ class Statistics:
         if len(self._topics_since) < len(self.report_builder.recorder.topics):
             for topic in self.report_builder.recorder.topics.copy():
                 self._topics_since.setdefault(topic, now)
-
-    def collect(self, now: float) -> dict[str, Any]:
-        """Return the values of a line, and start new windows."""
-        age = now - self._started
-        self.pool.copy_metrics_to(self.report_builder.recorder)
-        report = self.report_builder.build(TaskAttempt(), int(age * 1000))
-        contents = self.accumulator.contents()
-        return {
-            "name": self.name,
-            "client_id": self.client.network.client_id,
-            "type": "producer",
-            "ts": int(now * 1_000_000),
-            "time": self.client.clock.wall_ms() // 1000,
-            "age": int(age * 1_000_000),
-            **self._totals(report, contents),
-            "brokers": self._brokers(now),
-            "topics": self._topics(report, contents.totals, now),
-            "eos": self._eos(now),
-            "metrics": client_values(report, age) | self._gauges(contents, now),
-        }
 
     def _totals(self, report: DeliveryReport, contents: BufferContents) -> dict[str, Any]:
         brokers = report.metrics.brokers

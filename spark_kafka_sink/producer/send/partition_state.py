@@ -148,24 +148,6 @@ class PartitionState:
         """Return True if a batch that was never sent may be sent to `leader` now."""
         return not self._retry_queue and self._may_send(leader, now)
 
-    def _may_send(self, leader: int, now: float) -> bool:
-        if leader == NO_LEADER or now < self.retry_at:
-            return False
-        if not self._in_flight:
-            return True
-        if self._retry_queue or self._must_renumber or leader != self.leader:
-            return False
-        return self._may_be_followed(self._in_flight[0])
-
-    def _may_be_followed(self, first: ProducerBatch) -> bool:
-        """Return True if another batch may be sent while `first` is in flight; see the module."""
-        if first.delivery.attempts > 1:
-            return False
-        is_known = self.leader == self._known_by
-        return first.sequence == NO_SEQUENCE or (
-            is_known and first.delivery.sent_at <= self._known_at + _REMEMBERED_S
-        )
-
     # The methods below record what happened to a batch.
 
     def mark_sent(self, batch: ProducerBatch, leader: int) -> None:
@@ -219,15 +201,6 @@ class PartitionState:
             for retry in self._retry_queue
         )
         return order_error(self.topic_partition) if overtaken else None
-
-    def _clear_possibly_persisted(self, piece: ProducerBatch) -> None:
-        """Clear the flag of a split batch's unsent pieces after the broker accepted a piece.
-
-        The broker cannot have appended the whole batch; otherwise it would have rejected the piece.
-        """
-        for retry in self._retry_queue:
-            if retry.order[0] == piece.order[0] and not retry.delivery.attempts:
-                retry.delivery.is_possibly_persisted = False
 
     def retry(self, batch: ProducerBatch, retry_at: float, *, in_new_epoch: bool = False) -> None:
         """Queue a batch in flight for a retry at `retry_at` or later."""
@@ -291,6 +264,33 @@ class PartitionState:
         self._next = None
         _clear_sequences(self._retry_queue)
         return Renumbering(unsafe)
+
+    def _may_send(self, leader: int, now: float) -> bool:
+        if leader == NO_LEADER or now < self.retry_at:
+            return False
+        if not self._in_flight:
+            return True
+        if self._retry_queue or self._must_renumber or leader != self.leader:
+            return False
+        return self._may_be_followed(self._in_flight[0])
+
+    def _may_be_followed(self, first: ProducerBatch) -> bool:
+        """Return True if another batch may be sent while `first` is in flight; see the module."""
+        if first.delivery.attempts > 1:
+            return False
+        is_known = self.leader == self._known_by
+        return first.sequence == NO_SEQUENCE or (
+            is_known and first.delivery.sent_at <= self._known_at + _REMEMBERED_S
+        )
+
+    def _clear_possibly_persisted(self, piece: ProducerBatch) -> None:
+        """Clear the flag of a split batch's unsent pieces after the broker accepted a piece.
+
+        The broker cannot have appended the whole batch; otherwise it would have rejected the piece.
+        """
+        for retry in self._retry_queue:
+            if retry.order[0] == piece.order[0] and not retry.delivery.attempts:
+                retry.delivery.is_possibly_persisted = False
 
     def _close_gap(self) -> Renumbering:
         gap = self._gap

@@ -96,10 +96,6 @@ class PipelineFacts:
         return sum(count if self.partition_source(topic) else 1 for topic, count in counts.items())
 
     @property
-    def _topics(self) -> dict[str, TopicMetrics]:
-        return {topic.topic: topic for topic in self.metrics.topics}
-
-    @property
     def busy_s(self) -> float:
         """Total time of all tasks in seconds."""
         return self.report.duration_sum_ms / 1000
@@ -282,3 +278,7 @@ class PipelineFacts:
             if largest_skew is None or excess > largest_skew[1]:
                 largest_skew = largest, excess
         return largest_skew
+
+    @property
+    def _topics(self) -> dict[str, TopicMetrics]:
+        return {topic.topic: topic for topic in self.metrics.topics}

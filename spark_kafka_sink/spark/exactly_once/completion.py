@@ -78,26 +78,6 @@ class ExactlyOnceCompletion(WriteCompletion):
         with self.origin.error_file.storing_errors():
             return self._commit_batch(messages, batch_id)
 
-    def _commit_batch(self, messages: Sequence[object], batch_id: int | None) -> DeliveryReport:
-        publication = self.publication(batch_id)
-        report = commit_messages.complete_report(messages, self.config.report_tasks)
-        ended = of_tasks(messages)
-        results = results_of(ended)
-        if len(results) != len(messages):
-            raise errors.TransactionError(
-                f"{len(messages) - len(results)} of {plural(len(messages), 'task')} wrote without "
-                "a transaction: nothing is committed",
-                hint="Install the same version of this package on all executors.",
-            )
-        warn_of_long_transactions(publication.name, results, _CLOCK.wall_ms())
-        nonce = self._planning_data_of(ended).nonce
-        batch = self._batch_label(batch_id)
-        written = commit_messages.written_topics(messages)
-        outcome = self._new_committer().commit(batch, results, nonce, written)
-        self.origin.planning_file.mark_ended(nonce)
-        completed = self._with_outcome(report, outcome, outcome.status.value, results)
-        return publication.succeed(completed)
-
     def abort(
         self,
         messages: Sequence[object],
@@ -148,6 +128,26 @@ class ExactlyOnceCompletion(WriteCompletion):
                 still_open,
                 self._text.or_timeout,
             )
+
+    def _commit_batch(self, messages: Sequence[object], batch_id: int | None) -> DeliveryReport:
+        publication = self.publication(batch_id)
+        report = commit_messages.complete_report(messages, self.config.report_tasks)
+        ended = of_tasks(messages)
+        results = results_of(ended)
+        if len(results) != len(messages):
+            raise errors.TransactionError(
+                f"{len(messages) - len(results)} of {plural(len(messages), 'task')} wrote without "
+                "a transaction: nothing is committed",
+                hint="Install the same version of this package on all executors.",
+            )
+        warn_of_long_transactions(publication.name, results, _CLOCK.wall_ms())
+        nonce = self._planning_data_of(ended).nonce
+        batch = self._batch_label(batch_id)
+        written = commit_messages.written_topics(messages)
+        outcome = self._new_committer().commit(batch, results, nonce, written)
+        self.origin.planning_file.mark_ended(nonce)
+        completed = self._with_outcome(report, outcome, outcome.status.value, results)
+        return publication.succeed(completed)
 
     def _batch_label(self, batch_id: int | None) -> str:
         """Return the batch number of a stream, otherwise the name of the scope."""

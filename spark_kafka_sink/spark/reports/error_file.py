@@ -86,9 +86,6 @@ class ErrorFile:
             draft.write_text(abort_reason(error), encoding="utf-8", errors="backslashreplace")
             draft.replace(file)
 
-    def _partition_path(self, partition: int | None) -> Path:
-        return Path(self.path if partition is None else f"{self.path}-{partition}")
-
     def take(self) -> str | None:
         """Return the last stored error, or None if there is none; delete all.
 
@@ -103,6 +100,9 @@ class ErrorFile:
                 text = file.read_text(encoding="utf-8")
                 file.unlink(missing_ok=True)
         return text or None
+
+    def _partition_path(self, partition: int | None) -> Path:
+        return Path(self.path if partition is None else f"{self.path}-{partition}")
 
 
 def _modified_ns(file: Path) -> int:

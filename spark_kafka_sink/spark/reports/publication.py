@@ -133,6 +133,30 @@ class Publication:
         _try_step("the summary cannot be logged", lambda: self._log_failure(outcome, failed))
         self._store_report(failed)
 
+    def own_path(self, query_id: str) -> str | None:
+        """Return the report's path; a stream identified only by its query's id gets its own path.
+
+        If no task has finished, the id is unknown, and the report never replaces a report of a
+        known query.
+        """
+        configured_path = self.config.report_path
+        folder = ReportFolder.here()
+        origin = self.origin
+        if configured_path is None or self.batch_id is None or folder is None:
+            return self.path
+        if origin.query_name or origin.checkpoint:
+            return self.path
+        if not query_id:
+            path = micro_batch_path(configured_path, self.batch_id)
+            stored = _read_stored(path, self._stream_folder)
+            is_taken = stored is not None and stored.query_id
+            path = path_within(configured_path, _UNKNOWN_QUERY) if is_taken else configured_path
+            return micro_batch_path(path, self.batch_id)
+        path = own_report_path(configured_path, StreamIdentity("", query_id), folder.application)
+        if path != configured_path:
+            warn_of_own_path(configured_path, path, folder.application)
+        return micro_batch_path(path, self.batch_id)
+
     def _with_start(self, report: DeliveryReport) -> DeliveryReport:
         """Return the report with the time of planning, which is missing if no task finished."""
         if report.started_at or self.batch_id is None:
@@ -239,30 +263,6 @@ class Publication:
         """The folder of a stream's reports; the report of a micro-batch can be in a subfolder."""
         path = self.config.report_path
         return None if path is None or self.batch_id is None else stream_reports_folder(path)
-
-    def own_path(self, query_id: str) -> str | None:
-        """Return the report's path; a stream identified only by its query's id gets its own path.
-
-        If no task has finished, the id is unknown, and the report never replaces a report of a
-        known query.
-        """
-        configured_path = self.config.report_path
-        folder = ReportFolder.here()
-        origin = self.origin
-        if configured_path is None or self.batch_id is None or folder is None:
-            return self.path
-        if origin.query_name or origin.checkpoint:
-            return self.path
-        if not query_id:
-            path = micro_batch_path(configured_path, self.batch_id)
-            stored = _read_stored(path, self._stream_folder)
-            is_taken = stored is not None and stored.query_id
-            path = path_within(configured_path, _UNKNOWN_QUERY) if is_taken else configured_path
-            return micro_batch_path(path, self.batch_id)
-        path = own_report_path(configured_path, StreamIdentity("", query_id), folder.application)
-        if path != configured_path:
-            warn_of_own_path(configured_path, path, folder.application)
-        return micro_batch_path(path, self.batch_id)
 
 
 def _log_text(outcome: str, report: DeliveryReport, summary: SummaryMode) -> str:

@@ -135,25 +135,6 @@ class TaskWriter:
         give_back_session(session)
         return report, written
 
-    def _topic_creator(self) -> Callable[[Iterable[str]], None]:
-        """Return a function that creates the missing topics of a topic column."""
-        config = self.config
-        if config.topic is not None or config.dry_run or not config.topic_creation.create:
-            return lambda _: None
-        from spark_kafka_sink.kafka.admin.topic_creator import TopicCreator  # rarely needed
-
-        producer = with_shipped_files(config.producer, self.artifact_folder)
-        creator = TopicCreator(producer, config.topic_creation)
-
-        def create(names: Iterable[str]) -> None:
-            rejected = creator.create_missing(names)
-            for name, error in rejected.items():
-                if not config.dead_letters.is_tolerant:
-                    raise error
-                _LOG.warning("topic %s is missing; its rows count as bad rows: %s", name, error)
-
-        return create
-
     def read_rows(
         self, batches: Iterable[pa.RecordBatch], min_rows: Callable[[], int] = lambda: 0
     ) -> Iterator[Rows]:
@@ -188,6 +169,25 @@ class TaskWriter:
             arrow_batch_limits=arrow_batch_limits(len(self.roles.used)),
             formats=self.roles.described_formats,
         )
+
+    def _topic_creator(self) -> Callable[[Iterable[str]], None]:
+        """Return a function that creates the missing topics of a topic column."""
+        config = self.config
+        if config.topic is not None or config.dry_run or not config.topic_creation.create:
+            return lambda _: None
+        from spark_kafka_sink.kafka.admin.topic_creator import TopicCreator  # rarely needed
+
+        producer = with_shipped_files(config.producer, self.artifact_folder)
+        creator = TopicCreator(producer, config.topic_creation)
+
+        def create(names: Iterable[str]) -> None:
+            rejected = creator.create_missing(names)
+            for name, error in rejected.items():
+                if not config.dead_letters.is_tolerant:
+                    raise error
+                _LOG.warning("topic %s is missing; its rows count as bad rows: %s", name, error)
+
+        return create
 
     def _statistics_path(self) -> str | None:
         """Return the path of the statistics file, which is unique to this task attempt."""

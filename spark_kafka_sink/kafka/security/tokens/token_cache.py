@@ -124,15 +124,15 @@ class TokenCache:
             entry.fetching = True
         return self._fetch(entry, source, policy)
 
-    def _is_settled(self, entry: _CachedToken) -> bool:
-        return not entry.fetching or _usable_token(entry, self._clock.wall_ms()) is not None
-
     def forget(self, token: Token) -> None:
         """Drop a token that a broker rejected."""
         with self._changed:
             for entry in self._entries.values():
                 if entry.token is not None and entry.token.value == token.value:
                     entry.token = None
+
+    def _is_settled(self, entry: _CachedToken) -> bool:
+        return not entry.fetching or _usable_token(entry, self._clock.wall_ms()) is not None
 
     def _entry(self, key: Hashable) -> _CachedToken:
         with self._changed:
