@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import TransactionError
-from spark_kafka_sink.exactly_once.decision_rules import BatchWrite, abort_needs_fence
+from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
 from spark_kafka_sink.exactly_once.shared_transaction import are_all_skipped, shared_of
 from spark_kafka_sink.exactly_once.steps import shared_commit
 from spark_kafka_sink.exactly_once.steps.abort import abort_batch, abort_undecided
@@ -143,7 +143,8 @@ class BatchCommitter:
         """
         transactions = _transactions_of(results)
         with connected_scope_client(self._config, self._scope) as scope_client:
-            if not abort_needs_fence(complete=complete):
+            # commit() needs all results. If it was not called, fencing would only stop others.
+            if not complete:
                 return abort_undecided(scope_client, batch, transactions, _given_up_nonces(nonce))
             query_id = results[0].query_id if results else None
             return abort_batch(

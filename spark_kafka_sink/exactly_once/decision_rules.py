@@ -315,16 +315,6 @@ def next_abort_step(
     return GiveUp(replace(state, given_up_nonces=(*state.given_up_nonces, *new)[-MAX_GIVEN_UP:]))
 
 
-def abort_needs_fence(*, complete: bool) -> bool:
-    """Return True if abort() must fence and read the log before it aborts the tasks' transactions.
-
-    Spark calls commit() only with the commit messages of all tasks. If a message is missing (not
-    `complete`), commit() was not called, no decision can be in progress, and fencing would only
-    stop another driver.
-    """
-    return complete
-
-
 def next_planning_step(state: ScopeStateOf[T_co]) -> RollForward[T_co] | None:
     """Return the next step of planning, or None if there is no decision to finish.
 

@@ -1,9 +1,9 @@
 """The idempotent producer's id and epoch, and the request for them (KIP-98).
 
-Used by the sender thread only. A successful session passes its `ProducerIdentity` to the next
-session, so that brokers store one producer state per worker process instead of one per task. Each
-session starts its sequences at 0 in a new epoch, because brokers always accept sequence 0 in a new
-epoch.
+Used by the sender thread, and between two tasks by the writer thread. A successful session passes
+its `ProducerIdentity` to the next session, so that brokers store one producer state per worker
+process instead of one per task. Each session starts its sequences at 0 in a new epoch, because
+brokers always accept sequence 0 in a new epoch.
 
 Source: KIP-98, KIP-360; Kafka's ``TransactionManager``.
 """

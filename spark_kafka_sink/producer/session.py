@@ -6,7 +6,7 @@ once: validate, admit, route, lay out, encode, append.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -218,8 +218,8 @@ class ProducerSession:
                 meter.partitions = topics[name].partition_count
             meter.keyed_records = self.partitioner.keyed_rows[name]
             meter.assigned_records = self.partitioner.assigned_rows[name]
-        report = self.context.report_builder.build(task, int(duration * 1000))
-        return replace(report, poison=self.context.bad_rows.build()).with_task(task)
+        bad_rows = self.context.bad_rows.build()
+        return self.context.report_builder.build(task, int(duration * 1000), bad_rows)
 
     @property
     def written_topics(self) -> tuple[WrittenTopic, ...]:

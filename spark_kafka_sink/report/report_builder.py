@@ -18,6 +18,7 @@ from spark_kafka_sink.report.progress_counts import ProgressCounts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from spark_kafka_sink.report.bad_row_count import BadRowCount
     from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 
@@ -185,7 +186,9 @@ class ReportBuilder:
             for (topic, partition, status, error), records in sorted(self._failures.items())
         )
 
-    def build(self, task: TaskAttempt, duration_ms: int) -> DeliveryReport:
+    def build(
+        self, task: TaskAttempt, duration_ms: int, bad_rows: tuple[BadRowCount, ...] = ()
+    ) -> DeliveryReport:
         """Return the report of the task so far; `duration_ms` is the task's own time."""
         return DeliveryReport(
             tasks=1,
@@ -197,6 +200,7 @@ class ReportBuilder:
             retries=self._retries,
             splits=self._splits,
             errors=tuple(sorted(dict(self._errors).items())),
+            poison=bad_rows,
             request_latency=self._request_latency.build(),
             queue_latency=self._queue_latency.build(),
             throttle_ms=self._throttle_ms,

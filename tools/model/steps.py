@@ -16,7 +16,6 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     GiveUp,
     RejectBatch,
     RollForward,
-    abort_needs_fence,
     next_planning_step,
     replaces_query,
 )
@@ -358,7 +357,7 @@ def _outdated_log(turn: Turn, log: State) -> State | None:
 def abort(turn: Turn) -> Successors:
     """Call InitProducerId for the scope's transactional ID if a decision might be in progress."""
     driver, world = turn.driver, turn.world
-    if not (turn.context.rules.abort_reads and abort_needs_fence(complete=driver.complete)):
+    if not (turn.context.rules.abort_reads and driver.complete):
         return [("Spark calls abort()", turn.now(pc=Pc.ABORT_TASKS))]
     if not any(world.status_of(transaction) in UNFINISHED for transaction in driver.ours):
         return [("Spark calls abort(), with nothing open", turn.now(pc=Pc.ABORT_LOOK))]

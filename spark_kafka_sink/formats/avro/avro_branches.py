@@ -152,10 +152,11 @@ class BranchChooser:
 
     def _compute_closeness(self, schema: AvroSchema, column: ColumnType) -> Closeness | None:
         if schema.kind == "union":
-            pairs = [
-                self.closeness(branch, column) for _, branch in candidate_branches(schema, column)
+            fits = [
+                fit
+                for _, branch in candidate_branches(schema, column)
+                if (fit := self.closeness(branch, column)) is not None
             ]
-            fits = [fit for fit in pairs if fit is not None]
             if not fits and (members := member_branches(schema, column)):
                 return self._closeness_of_members([branch for _, branch in members], column)
             is_partial = all(fit.is_partial for fit in fits)

@@ -47,8 +47,8 @@ _POWERS = np.array([10**exponent for exponent in range(20)], np.uint64)
 
 def write_floats(out: RowWriter, values: Floats, quote: bytes = b'"') -> None:
     """Append floating-point numbers. NaN and infinities are enclosed in `quote`."""
-    sizes, finite = np.abs(values), np.isfinite(values)
-    is_plain = (sizes < _LAST_PLAIN) & ((sizes >= _FIRST_PLAIN) | (sizes == 0))
+    magnitudes, finite = np.abs(values), np.isfinite(values)
+    is_plain = (magnitudes < _LAST_PLAIN) & ((magnitudes >= _FIRST_PLAIN) | (magnitudes == 0))
     _write_some(out, values, is_plain, _write_plain)
     _write_some(out, values, finite & ~is_plain, _write_with_exponents)
     if not finite.all():
@@ -94,15 +94,15 @@ def _are_short(sample: Floats) -> bool:
     return bool((rounded == sample).sum() * 2 >= len(sample))
 
 
-def _as_unscaled(sizes: Floats, digits_after_point: int) -> tuple[Floats, Mask]:
+def _as_unscaled(magnitudes: Floats, digits_after_point: int) -> tuple[Floats, Mask]:
     """Return numbers as decimals without their point, and a mask of those that decimals identify.
 
     With so few digits, no two decimals are the same number, so there is no shorter one.
     """
     with np.errstate(over="ignore"):
-        whole = np.rint(sizes.astype(np.float64) * 10**digits_after_point)
-        is_same = (whole / 10**digits_after_point).astype(sizes.dtype) == sizes
-    return whole, is_same & (whole < 10 ** np.finfo(sizes.dtype).precision)
+        whole = np.rint(magnitudes.astype(np.float64) * 10**digits_after_point)
+        is_same = (whole / 10**digits_after_point).astype(magnitudes.dtype) == magnitudes
+    return whole, is_same & (whole < 10 ** np.finfo(magnitudes.dtype).precision)
 
 
 def _write_decimals(out: RowWriter, values: Floats, whole: Floats, digits_after_point: int) -> None:
@@ -140,8 +140,8 @@ def _write_shortest(out: RowWriter, values: Floats) -> None:
 
 def _write_with_exponents(out: RowWriter, values: Floats) -> None:
     """Append numbers other than 0 as one digit, a fraction and an exponent."""
-    sizes = np.abs(values)
-    digits = _significant_digits(sizes)
+    magnitudes = np.abs(values)
+    digits = _significant_digits(magnitudes)
     counts = np.searchsorted(_POWERS, digits, "right")
     power = _POWERS.take(counts - 1)
     first = digits // power
@@ -151,7 +151,7 @@ def _write_with_exponents(out: RowWriter, values: Floats) -> None:
     max_digits = max(int(counts.max()) - 1, 1)
     write_last_digits(out, digits - first * power, np.maximum(counts - 1, 1), max_digits)
     out.append_constant(b"E")
-    exponents: Numbers = np.searchsorted(_powers_of_type(sizes.dtype), sizes, "right")
+    exponents: Numbers = np.searchsorted(_powers_of_type(magnitudes.dtype), magnitudes, "right")
     write_integers(out, exponents - 1 + _LOWEST_EXPONENT)
 
 
@@ -164,12 +164,12 @@ def _powers_of_type(dtype: np.dtype[Any]) -> Floats:
     ).astype(dtype)
 
 
-def _significant_digits(sizes: Floats) -> Words:
+def _significant_digits(magnitudes: Floats) -> Words:
     """Return the digits of numbers as integers, without trailing zeros."""
-    whole, exact = _as_unscaled(sizes, _PLACES[0])
+    whole, exact = _as_unscaled(magnitudes, _PLACES[0])
     digits = np.where(exact, whole, 0).astype(np.uint64)
     if not exact.all():
-        text: Any = pa.array(sizes[~exact]).cast(pa.string())
+        text: Any = pa.array(magnitudes[~exact]).cast(pa.string())
         text = pc.replace_substring_regex(pc.replace_substring(text, ".", ""), "e.*", "")
         digits[~exact] = np.asarray(text.cast(pa.uint64()))
     for zeros in (8, 4, 2, 1):

@@ -124,9 +124,9 @@ class Publication:
         `outcome` describes what happened to the rows of these tasks if they do not stay in Kafka.
         """
         outcome = outcome or (_WOULD_BE_WRITTEN if self.config.dry_run else _DELIVERED)
-        error = self.origin.error_file.take()
-        error = error if self.error is None else abort_reason(self.error)
-        error = error or (_FAILED if self.batch_id is None else _STOPPED)
+        of_task = self.origin.error_file.take()
+        known = of_task if self.error is None else abort_reason(self.error)
+        error = known or (_FAILED if self.batch_id is None else _STOPPED)
         failed = replace(
             self._complete_report(self._with_start(report)), status=WriteStatus.FAILED, error=error
         )
@@ -229,9 +229,8 @@ class Publication:
                 path, self._with_counts(path, report).to_json(), folder=self._stream_folder
             )
         except Exception:
-            delete_local_report(
-                path, folder=self._stream_folder
-            )  # Its status would remain "running".
+            # Its status would remain "running".
+            delete_local_report(path, folder=self._stream_folder)
             raise
 
     def _with_counts(self, path: str, report: DeliveryReport) -> DeliveryReport:

@@ -18,7 +18,6 @@ from spark_kafka_sink.exactly_once.decision_rules import (
     GiveUp,
     RejectBatch,
     RollForward,
-    abort_needs_fence,
     batch_verdict,
     never_decided,
     next_abort_step,
@@ -293,11 +292,6 @@ def test_number_of_marks_is_limited() -> None:
     step = abort_step(state, batch_write("0", nonce="n"))
     assert isinstance(step, GiveUp)
     assert step.state.given_up_nonces == (*state.given_up_nonces[1:], "n")
-
-
-def test_abort_fences_only_after_a_possible_commit() -> None:
-    assert abort_needs_fence(complete=True)
-    assert not abort_needs_fence(complete=False)
 
 
 def test_existing_write_belongs_to_the_run_that_found_it() -> None:
