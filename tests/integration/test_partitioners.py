@@ -31,7 +31,7 @@ def write_with_librdkafka(
 
 
 @pytest.mark.parametrize("name", ["consistent", "murmur2", "fnv1a"])
-@pytest.mark.parametrize("suffix", ["", "RANDOM"])
+@pytest.mark.parametrize("suffix", ["", "_random"])
 def test_same_partition_for_each_key(
     embedded_broker: EmbeddedBroker, unique_topic: str, name: str, suffix: str
 ) -> None:
