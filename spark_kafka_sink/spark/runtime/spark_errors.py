@@ -50,7 +50,7 @@ _REJECTIONS = (
     ),
     (
         re.compile(
-            r"provided partitioning or clustering columns do not match[^/]*table: *(?:\n|$)"
+            r"columns do not match the existing table's\.\n - provided: .*\n - table: *(?:\n|$)"
         ),
         "Spark cannot partition the rows of a Python data source by columns",
         (
