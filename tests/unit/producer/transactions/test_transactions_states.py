@@ -1,20 +1,13 @@
 """Transitions of a transaction, and the actions for its coordinator's errors."""
 
-from datetime import timedelta
 from itertools import product
-from typing import cast
 
 import pytest
-from kio.schema.describe_transactions.v0.response import DescribeTransactionsResponse
-from kio.static.primitive import i32Timedelta
 
-from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.transactions.abort_flag_check import AbortFlagCheck
 from spark_kafka_sink.producer.transactions.coordinator_errors import CoordinatorAction, action_for
-from spark_kafka_sink.producer.transactions.find_coordinator import CoordinatorLookup
 from spark_kafka_sink.producer.transactions.producer_transaction import (
     ENDED,
     FAILED,
@@ -153,15 +146,3 @@ def test_action_for_every_error(api: ApiKey) -> None:
     expected = ALWAYS | (TO_PARTITIONS if api is ADD else {})
     for code in (*map(int, ErrorCode), *ClientErrorCode, 9_999):
         assert action_for(api, code) is expected.get(code, CoordinatorAction.FAIL)
-
-
-def test_response_without_the_abort_flag_is_a_protocol_error() -> None:
-    empty = DescribeTransactionsResponse(
-        throttle_time=i32Timedelta.parse(timedelta()), transaction_states=()
-    )
-    check = AbortFlagCheck(
-        flag="flag", transactional_id="t-1", coordinator=cast("CoordinatorLookup", None)
-    )
-    with pytest.raises(ProtocolError, match="DescribeTransactions"):
-        check.failure_code(empty)
-    assert check.failure_code(None) == ClientErrorCode.disconnected
