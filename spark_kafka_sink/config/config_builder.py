@@ -207,7 +207,7 @@ def _parse_partitioner(name: str, java_class: str) -> tuple[enums.PartitionerNam
         ConfigError: more than one partitioner is set, or the name is unknown.
     """
     if not name:
-        return enums.PartitionerName(java_class), None
+        return enums.JAVA_PARTITIONERS[java_class], None
     if java_class:
         raise option_parser.conflict_error(f"{PREFIX}partitioner", f"{PREFIX}partitioner.class")
     allowed = [choice.value for choice in enums.LIBRDKAFKA_PARTITIONERS]

@@ -61,11 +61,16 @@ class PartitionerName(Enum):
     """The user's function, called with Arrow columns."""
 
 
-JAVA_PARTITIONERS = (PartitionerName.DEFAULT, PartitionerName.ROUND_ROBIN)
+JAVA_PARTITIONERS = {
+    "": PartitionerName.DEFAULT,
+    "org.apache.kafka.clients.producer.internals.DefaultPartitioner": PartitionerName.DEFAULT,
+    PartitionerName.ROUND_ROBIN.value: PartitionerName.ROUND_ROBIN,
+}
+"""Values of partitioner.class. Kafka 4.0 removed the class whose rules became the default."""
 LIBRDKAFKA_PARTITIONERS = tuple(
     choice
     for choice in PartitionerName
-    if choice not in (*JAVA_PARTITIONERS, PartitionerName.FUNCTION)
+    if choice not in (*JAVA_PARTITIONERS.values(), PartitionerName.FUNCTION)
 )
 
 

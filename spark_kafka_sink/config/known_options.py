@@ -216,6 +216,7 @@ def split_options(options: Mapping[str, str]) -> UserOptions:
         NamedOptions(SECURITY_OPTIONS, security_names.SECURITY_ALIASES),
         {},
     )
+    names = {key.lower() for key in options}
     for key, value in options.items():
         security_names.reject_secret_name(key)
         name = key.lower()
@@ -231,7 +232,7 @@ def split_options(options: Mapping[str, str]) -> UserOptions:
             security_names.reject_misplaced(name, name, value)
             user_options.sink[name] = value
         else:
-            _check_unprefixed_name(name)
+            _check_unprefixed_name(name, is_repeated=f"{PREFIX}{name}" in names)
     return user_options
 
 
@@ -306,13 +307,20 @@ def _reject_unsafe(name: str) -> None:
         )
 
 
-def _check_unprefixed_name(name: str) -> None:
+def _check_unprefixed_name(name: str, *, is_repeated: bool) -> None:
     """Raise if a name without a prefix is a likely typo of one of the sink's options.
 
     Spark passes on all options of a write, so any other unknown name only causes a warning. Such an
-    option has no effect, as in Spark's Kafka sink.
+    option has no effect, as in Spark's Kafka sink. `is_repeated` is True if the same name with the
+    prefix is set, too.
     """
     if name in SPARK_OPTIONS:
+        return
+    if is_repeated:
+        printable_name = safe_name(name)
+        warn_once(
+            _LOG, "Option %s has no effect; %s%s is used", printable_name, PREFIX, printable_name
+        )
         return
     if name in UNSAFE_REGISTRY_KEYS:
         raise ConfigError(

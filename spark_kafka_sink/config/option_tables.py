@@ -163,10 +163,8 @@ class ProducerOptions:
     partitioner_class: ClassVar[Option] = text_option(
         "partitioner.class",
         enums.PartitionerName.DEFAULT.value,
-        choices=tuple(choice.value for choice in enums.JAVA_PARTITIONERS),
+        choices=tuple(enums.JAVA_PARTITIONERS),
         hints={
-            "org.apache.kafka.clients.producer.internals.DefaultPartitioner": "Remove the option: "
-            "this is the default.",
             "org.apache.kafka.clients.producer.UniformStickyPartitioner": "Use "
             "kafka.partitioner.ignore.keys=true instead.",
             "": "Java classes cannot be loaded: write a Python function and set "

@@ -30,7 +30,6 @@ OPTIONS = [
         ("topics", "topic"),
         ("useTimestamp", "useTimestampColumn"),
         ("kafka.sasl.jaas.conf", "kafka.sasl.jaas.config"),
-        ("bootstrap.servers", "kafka.bootstrap.servers"),
         ("acks", "kafka.acks"),
         ("queue.buffering.max.ms", "kafka.queue.buffering.max.ms"),
         ("security.protocol", "kafka.security.protocol"),
@@ -83,6 +82,25 @@ def test_option_that_is_safe_to_ignore_warns_once(
     assert [record.getMessage() for record in caplog.records] == [
         f"Option kafka.{name} is not supported and has no effect"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bootstrap.servers", "localhost:1"),
+        ("acks", "all"),
+        ("message.timeout.ms", "200000"),
+        ("security.protocol", "PLAINTEXT"),
+    ],
+)
+def test_name_that_is_set_with_and_without_prefix_warns(
+    name: str, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with_prefix = MINIMAL | {f"kafka.{name}": value}
+    with caplog.at_level(logging.WARNING):
+        parsed = SinkConfig.parse(with_prefix | {name.upper(): "other"})
+    assert parsed == SinkConfig.parse(with_prefix)
+    assert caplog.messages == [f"Option {name} has no effect; kafka.{name} is used"]
 
 
 @pytest.mark.parametrize("name", ["key.serializer", "value.serializer"])

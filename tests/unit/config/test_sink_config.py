@@ -22,6 +22,7 @@ from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from tests.unit.config.parsing import DEVIATIONS, MINIMAL, failure, parse
 
 OPTION_FIELDS = declared_options(ProducerOptions)
+DEFAULT = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 
 
@@ -232,7 +233,7 @@ def test_profile_is_kept_in_the_config() -> None:
         ("kafka.linger.ms", "", "0 to 9223372036854775807"),
         ("kafka.linger.ms", "٣", "0 to 9223372036854775807"),
         ("kafka.max.in.flight.requests.per.connection", "0", "1 to 2147483647"),
-        ("kafka.partitioner.class", "com.example.Mine", f'"", {ROUND_ROBIN}'),
+        ("kafka.partitioner.class", "com.example.Mine", f'"", {DEFAULT}, {ROUND_ROBIN}'),
         ("profile", "saef", "none, throughput, latency, safe, java. Did you mean safe?"),
     ],
 )
@@ -263,10 +264,14 @@ def test_number_with_a_unit_is_converted_in_the_hint(name: str, value: str, ends
     assert text.endswith(ends) or "Write" in ends
 
 
+def test_kafkas_class_of_the_default_partitioner_is_the_default() -> None:
+    parsed = SinkConfig.parse(MINIMAL | {"kafka.partitioner.class": DEFAULT})
+    assert parsed == SinkConfig.parse(MINIMAL)
+
+
 @pytest.mark.parametrize(
     ("java_class", "hint"),
     [
-        ("org.apache.kafka.clients.producer.internals.DefaultPartitioner", "Remove the option"),
         ("org.apache.kafka.clients.producer.UniformStickyPartitioner", "ignore.keys=true"),
         ("com.example.Mine", "module:function"),
         (f"{ROUND_ROBIN}s", f"Did you mean {ROUND_ROBIN}?"),
