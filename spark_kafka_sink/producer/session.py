@@ -23,6 +23,7 @@ from spark_kafka_sink.producer.producer_id import ProducerIdentity
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.sender_assembly import make_sender
 from spark_kafka_sink.producer.session_context import SessionContext, SessionSettings
+from spark_kafka_sink.report.metrics.metrics_recorder import TopicCounts
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -211,15 +212,18 @@ class ProducerSession:
     def report(self, task: TaskAttempt) -> DeliveryReport:
         """Return the delivery report; it is complete after `flush`."""
         duration = self.client.clock.monotonic() - self._started
-        self.context.pool.copy_metrics_to(self._recorder)
         topics = self.client.metadata.cluster.topics
-        for name, meter in self._recorder.topics.copy().items():
-            if name in topics:
-                meter.partitions = topics[name].partition_count
-            meter.keyed_records = self.partitioner.keyed_rows[name]
-            meter.assigned_records = self.partitioner.assigned_rows[name]
-        bad_rows = self.context.bad_rows.build()
-        return self.context.report_builder.build(task, int(duration * 1000), bad_rows)
+        return self.context.report_builder.build(
+            task,
+            int(duration * 1000),
+            bad_rows=self.context.bad_rows.build(),
+            buffer=self.context.pool.usage(),
+            topics=TopicCounts(
+                partitions={name: topic.partition_count for name, topic in topics.items()},
+                keyed_records=self.partitioner.keyed_rows,
+                assigned_records=self.partitioner.assigned_rows,
+            ),
+        )
 
     @property
     def written_topics(self) -> tuple[WrittenTopic, ...]:

@@ -11,7 +11,11 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionSta
 from spark_kafka_sink.common.histogram import HistogramBuilder
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
+from spark_kafka_sink.report.metrics.metrics_recorder import (
+    BufferUsage,
+    MetricsRecorder,
+    TopicCounts,
+)
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.progress_counts import ProgressCounts
 
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.report.bad_row_count import BadRowCount
     from spark_kafka_sink.report.task_attempt import TaskAttempt
+
+_UNUSED_BUFFER = BufferUsage()
+_NO_TOPICS = TopicCounts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +194,12 @@ class ReportBuilder:
         )
 
     def build(
-        self, task: TaskAttempt, duration_ms: int, bad_rows: tuple[BadRowCount, ...] = ()
+        self,
+        task: TaskAttempt,
+        duration_ms: int,
+        bad_rows: tuple[BadRowCount, ...] = (),
+        buffer: BufferUsage = _UNUSED_BUFFER,
+        topics: TopicCounts = _NO_TOPICS,
     ) -> DeliveryReport:
         """Return the report of the task so far; `duration_ms` is the task's own time."""
         return DeliveryReport(
@@ -206,7 +218,7 @@ class ReportBuilder:
             throttle_ms=self._throttle_ms,
             duration_max_ms=duration_ms,
             duration_sum_ms=duration_ms,
-            metrics=self.recorder.build(),
+            metrics=self.recorder.build(buffer, topics),
             dry_run=self._dry_run,
             codecs=self._codecs,
         ).with_task(task)

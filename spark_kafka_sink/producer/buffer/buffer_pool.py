@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
+from spark_kafka_sink.report.metrics.metrics_recorder import BufferUsage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import Charge
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.buffer.session_state import SessionState
-    from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 
 
 class BufferPool:
@@ -118,12 +118,10 @@ class BufferPool:
                     self.free(charge.size)
             charges.clear()
 
-    def copy_metrics_to(self, recorder: MetricsRecorder) -> None:
-        """Copy the number and duration of the writer's waits, and the peak memory."""
+    def usage(self) -> BufferUsage:
+        """Return the number and duration of the writer's waits, and the peak memory."""
         with self._state.lock:
-            recorder.buffer_waits = self._waits
-            recorder.buffer_wait = self._waited
-            recorder.buffer_peak = self._peak
+            return BufferUsage(self._waits, self._waited, self._peak)
 
     def _full_error(self, size: int) -> BufferTimeoutError:
         return BufferTimeoutError(

@@ -130,8 +130,7 @@ class Statistics:
     def collect(self, now: float) -> dict[str, Any]:
         """Return the values of a line, and start new windows."""
         age = now - self._started
-        self.pool.copy_metrics_to(self.report_builder.recorder)
-        report = self.report_builder.build(TaskAttempt(), int(age * 1000))
+        report = self.report_builder.build(TaskAttempt(), int(age * 1000), buffer=self.pool.usage())
         contents = self.accumulator.contents()
         return {
             "name": self.name,

@@ -1,8 +1,8 @@
 """The counters of a running producer, from which its metrics are built.
 
 The sender thread updates the counters of batches and requests, and the writing thread those of
-its own time. `BufferPool.copy_metrics_to` copies the metrics of the buffer before a report is
-built. Any thread can call `build`. The result can be slightly out of date.
+its own time. Any thread can call `build`, with the counts that other parts of the session keep.
+The result can be slightly out of date.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.client.broker_meters import BrokerMeter, BrokerMeter
 from spark_kafka_sink.report.metrics import producer_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 class BatchSent(NamedTuple):
@@ -35,13 +35,35 @@ class BatchSent(NamedTuple):
     """None if the batch was not compressed."""
 
 
+class BufferUsage(NamedTuple):
+    """How a session has used buffer.memory so far."""
+
+    waits: int = 0
+    """Number of times that the writer waited for free buffer memory."""
+    wait: float = 0.0
+    """Total seconds of these waits."""
+    peak: int = 0
+    """Maximum number of bytes in the buffer."""
+
+
+class TopicCounts(NamedTuple):
+    """Counts by topic that have the names of `TopicMetrics`."""
+
+    partitions: Mapping[str, int] = {}
+    keyed_records: Mapping[str, int] = {}
+    assigned_records: Mapping[str, int] = {}
+
+    def of(self, topic: str) -> dict[str, int]:
+        """Return the counts of a topic, by name."""
+        return {name: counts.get(topic, 0) for name, counts in self._asdict().items()}
+
+
 class _TopicMeter(Meter):
     """The counters of one topic; see `TopicMetrics`."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        self.partitions = self.retried_records = 0
-        self.keyed_records = self.assigned_records = 0
+        self.retried_records = 0
         self.batch_size = HistogramBuilder()
         self.batch_records = HistogramBuilder()
 
@@ -53,12 +75,8 @@ class MetricsRecorder:
         self.brokers = BrokerMeters()
         self.topics: dict[str, _TopicMeter] = {}
         self.settings = settings
-        self.buffer_waits = 0
-        self.buffer_wait = 0.0
-        """Total seconds that `append` waited for free buffer memory."""
         self.append_time = self.flush_time = 0.0
         """Total seconds of `append`, and of waiting for the last acknowledgements."""
-        self.buffer_peak = 0
         self.serialize_time = 0.0
         """Total seconds spent serializing rows."""
         self._fill = HistogramBuilder()
@@ -87,28 +105,32 @@ class MetricsRecorder:
         """Record a Produce request with `records` records."""
         self._request_records.add(records)
 
-    def build(self) -> producer_metrics.ProducerMetrics:
+    def build(self, buffer: BufferUsage, topics: TopicCounts) -> producer_metrics.ProducerMetrics:
         """Return the metrics so far."""
         return producer_metrics.ProducerMetrics(
             fill_time=self._fill.build(),
             compression_time=self._compression.build(),
             compression_rate=self._rate.build(),
             request_records=self._request_records.build(),
-            buffer_waits=self.buffer_waits,
-            buffer_wait=int(self.buffer_wait * MICROS_PER_S),
+            buffer_waits=buffer.waits,
+            buffer_wait=int(buffer.wait * MICROS_PER_S),
             append_time=int(self.append_time * MICROS_PER_S),
             flush_time=int(self.flush_time * MICROS_PER_S),
-            buffer_peak=self.buffer_peak,
+            buffer_peak=buffer.peak,
             serialize_time=int(self.serialize_time * MICROS_PER_S),
             brokers=tuple(
                 producer_metrics.BrokerMetrics(
-                    **_build_fields(meter, producer_metrics.BrokerMetrics)
+                    **_build_fields(producer_metrics.BrokerMetrics, vars(meter))
                 )
                 for _, meter in sorted(self.brokers.copy().items())
             ),
             topics=tuple(
-                producer_metrics.TopicMetrics(**_build_fields(meter, producer_metrics.TopicMetrics))
-                for _, meter in sorted(self.topics.copy().items())
+                producer_metrics.TopicMetrics(
+                    **_build_fields(
+                        producer_metrics.TopicMetrics, {**vars(meter), **topics.of(name)}
+                    )
+                )
+                for name, meter in sorted(self.topics.copy().items())
             ),
             settings=self.settings,
             **{f"closed_{reason}": times for reason, times in self._closed.items()},
@@ -121,10 +143,10 @@ class MetricsRecorder:
         return meter
 
 
-def _build_fields(meter: Meter, kind: type) -> dict[str, Any]:
+def _build_fields(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values so far of the metrics of this kind, by name."""
-    values = ((field.name, getattr(meter, field.name)) for field in fields(kind))
+    named = {field.name: values[field.name] for field in fields(kind)}
     return {
         name: value.build() if isinstance(value, HistogramBuilder) else value
-        for name, value in values
+        for name, value in named.items()
     }

@@ -92,15 +92,14 @@ def main(port: str, input_bytes: str, buffer_bytes: str, codec: str) -> None:
     report = session.report(TaskAttempt())
     session.close()
     client.close()
-    recorder = session.context.report_builder.recorder
     print(
         json.dumps(
             {
                 "rss": watch.rss,
                 "arrow": watch.arrow,
                 "records": report.persisted,
-                "waited": recorder.buffer_wait,
-                "peak_charged": recorder.buffer_peak,
+                "waited": report.metrics.buffer_wait / 1e6,
+                "peak_charged": report.metrics.buffer_peak,
             }
         )
     )

@@ -9,7 +9,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent, MetricsRecorder
+from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent, BufferUsage, MetricsRecorder
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.reported_transaction import ReportedTransaction
 from spark_kafka_sink.report.task_attempt import TaskAttempt
@@ -77,7 +77,9 @@ def task_reports(draw: st.DrawFn) -> DeliveryReport:
         getattr(builder, name)(*arguments)
     _measure(draw, builder.recorder)
     transactions = tuple(draw(st.lists(TRANSACTIONS, max_size=1)))
-    return replace(builder.build(draw(TASKS), draw(SMALL)), transactions=transactions)
+    usage = BufferUsage(waits=draw(SMALL), peak=draw(SMALL))
+    report = builder.build(draw(TASKS), draw(SMALL), buffer=usage)
+    return replace(report, transactions=transactions)
 
 
 def _measure(draw: st.DrawFn, recorder: MetricsRecorder) -> None:
@@ -90,7 +92,6 @@ def _measure(draw: st.DrawFn, recorder: MetricsRecorder) -> None:
         broker.count_written(0, sent.queue_times[0][0])
         broker.rtt.add_duration(sent.fill_time)
         broker.throttle.add(sent.bytes_sent)
-    recorder.buffer_waits, recorder.buffer_peak = draw(SMALL), draw(SMALL)
     recorder.settings = draw(st.sampled_from([(), (("linger.ms", "5"),), (("linger.ms", "50"),)]))
 
 

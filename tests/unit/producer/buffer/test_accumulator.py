@@ -9,7 +9,6 @@ import pytest
 from spark_kafka_sink.common.close_reason import CloseReason
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice
-from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 from tests.support.waiting import wait_until
 from tests.unit.producer.buffer.accumulator_harness import PARTITIONS, AccumulatorHarness
 
@@ -200,10 +199,8 @@ def test_reserve_waits_for_memory_and_is_woken(writer: ThreadPoolExecutor) -> No
     harness.accumulator.complete(second)
     waiting.result(SOON)
     assert harness.memory.used == 5_000
-    recorder = MetricsRecorder()
-    harness.memory.copy_metrics_to(recorder)
-    assert recorder.buffer_waits == 1
-    assert recorder.buffer_wait == pytest.approx(0.04)
+    usage = harness.memory.usage()
+    assert (usage.waits, round(usage.wait, 6)) == (1, 0.04)
 
 
 @pytest.mark.parametrize("wait", ["reserve", "flush", "topics"])

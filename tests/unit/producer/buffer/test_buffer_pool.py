@@ -7,7 +7,6 @@ from spark_kafka_sink.producer.buffer.batch import Charge
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
 from spark_kafka_sink.producer.buffer.producer_events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
-from spark_kafka_sink.report.metrics.metrics_recorder import MetricsRecorder
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
 
@@ -27,11 +26,6 @@ class PoolHarness:
     def _wake(self) -> None:
         self.wakes += 1
 
-    def recorder(self) -> MetricsRecorder:
-        recorder = MetricsRecorder()
-        self.pool.copy_metrics_to(recorder)
-        return recorder
-
 
 @pytest.fixture
 def harness() -> PoolHarness:
@@ -49,8 +43,7 @@ def test_full_pool_waits_at_most_max_block_ms(harness: PoolHarness) -> None:
     with pytest.raises(BufferTimeoutError, match="9,000 of 10,000 bytes"):
         harness.pool.reserve(2_000)
     assert (harness.pool.used, harness.wakes) == (9_000, 1)
-    recorder = harness.recorder()
-    assert (recorder.buffer_waits, recorder.buffer_wait, recorder.buffer_peak) == (1, 1.0, 9_000)
+    assert harness.pool.usage() == (1, 1.0, 9_000)
     assert harness.pool.writer_waiting_since is None
 
 
@@ -74,4 +67,4 @@ def test_shared_charge_is_released_with_its_last_holder(harness: PoolHarness) ->
     assert (harness.pool.used, first) == (600, [])
     harness.pool.release(second)
     assert harness.pool.used == 0
-    assert harness.recorder().buffer_peak == 650
+    assert harness.pool.usage().peak == 650

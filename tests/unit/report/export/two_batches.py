@@ -4,7 +4,7 @@ from spark_kafka_sink.common.close_reason import CloseReason
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent
+from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent, BufferUsage
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 
@@ -17,7 +17,6 @@ def report() -> DeliveryReport:
     """
     builder = ReportBuilder()
     builder.recorder.settings = (("buffer.memory", "5000"),)
-    builder.recorder.buffer_wait, builder.recorder.buffer_peak = 0.5, 2000
     broker = builder.recorder.brokers.of(NODE)
     for records, wire, topic in ((10, 1000, "t"), (30, 250, "u")):
         done = FinishedBatch(
@@ -46,4 +45,4 @@ def report() -> DeliveryReport:
     builder.recorder.count_retried("t", 10)
     builder.count_split()
     builder.count_failed("u", 0, 5, DeliveryStatus.NOT_PERSISTED, "E")
-    return builder.build(TaskAttempt(), 2000)
+    return builder.build(TaskAttempt(), 2000, buffer=BufferUsage(wait=0.5, peak=2000))
