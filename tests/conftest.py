@@ -188,9 +188,9 @@ def embedded_broker() -> Iterator[EmbeddedBroker]:
         yield broker
 
 
-@pytest.fixture(params=["kafka", "embedded"])
+@pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.deep), "embedded"])
 def any_kafka(request: pytest.FixtureRequest) -> AnyKafka:
-    """Return a real Kafka and the embedded broker in turn."""
+    """Return a real Kafka and the embedded broker in turn; `make test` uses only the latter."""
     name = "real_kafka" if request.param == "kafka" else "embedded_broker"
     broker: AnyKafka = request.getfixturevalue(name)
     return broker

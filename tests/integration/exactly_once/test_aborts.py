@@ -12,6 +12,8 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from tests.integration.exactly_once.simulated_writes import QUERY, Writes, rows_of, transactions_of
 from tests.integration.exactly_once.stepped_client import stepped_client
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("batch", ["0", "1"])
 def test_aborted_batch_is_never_decided(query: Writes, batch: str) -> None:

@@ -32,6 +32,8 @@ from tools.support.admin import Admin
 if TYPE_CHECKING:
     from tools.support.kafka_cluster import AnyKafka, ZooKeeperCluster
 
+pytestmark = pytest.mark.quick
+
 
 def is_visible(writes: Writes, *batches: str) -> bool:
     """Return True if a read_committed reader reads exactly these batches, without duplicates."""
@@ -224,6 +226,7 @@ def test_operator_lists_and_aborts_undecided_batch(query: Writes) -> None:
     assert query.visible() == NOTHING
 
 
+@pytest.mark.deep
 def test_on_older_kafkas(old_kafkas: dict[str, ZooKeeperCluster], unique_topic: str) -> None:
     """With transactions V1, the epoch does not change after the end of a transaction."""
     query = writes_to(old_kafkas["3.9.1"], unique_topic)
@@ -250,6 +253,7 @@ def test_on_older_kafkas(old_kafkas: dict[str, ZooKeeperCluster], unique_topic: 
     assert is_visible(query, "0", "1")
 
 
+@pytest.mark.deep
 def test_abort_after_the_check_on_older_kafkas(
     old_kafkas: dict[str, ZooKeeperCluster], unique_topic: str
 ) -> None:

@@ -39,6 +39,8 @@ from tests.support.pace import pace
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import AnyKafka
 
+pytestmark = pytest.mark.quick
+
 RESUMED: dict[str, tuple[CommitStatus, CommitStatus | type[TransactionError]]] = {
     "after fence": (CommitStatus.COMMITTED, CommitStatus.ALREADY_WRITTEN),
     "after read": (CommitStatus.COMMITTED, TransactionError),  # It has ended the transactions.

@@ -17,6 +17,8 @@ from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, W
 from tests.integration.exactly_once.stepped_client import crash
 from tests.support.waiting import wait_until_equal
 
+pytestmark = pytest.mark.quick
+
 
 def invoke(query: Writes, command: str, *arguments: str) -> Result:
     """Run a command with the query's prefix and brokers."""

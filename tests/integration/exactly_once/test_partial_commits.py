@@ -29,6 +29,8 @@ from tests.integration.exactly_once.simulated_writes import (
 )
 from tests.integration.exactly_once.stepped_client import crash, stepped_client
 
+pytestmark = pytest.mark.quick
+
 
 def commit_partially(query: Writes) -> tuple[TaskTransaction, ...]:
     """Decide batch 0, commit only its first transaction and abort the others.
