@@ -132,10 +132,13 @@ class KafkaProdDataSource(DataSource):
                 "each micro-batch: all rows of the result with .outputMode('complete'), as "
                 "format('kafka') does, and those that changed with .outputMode('update').",
             )
-        from spark_kafka_sink.spark.write_plan import plan_stream
+        from spark_kafka_sink.spark.write_plan import completion_of_stream, plan_stream
         from spark_kafka_sink.spark.writers.data_source_writers import KafkaProdStreamWriter
 
-        return KafkaProdStreamWriter(*plan_stream(self.options, schema, is_planning=self._plans))
+        if not self._plans:
+            return KafkaProdStreamWriter(None, completion_of_stream(self.options, schema))
+        job = plan_stream(self.options, schema)
+        return KafkaProdStreamWriter(job.task, job.completion)
 
 
 def _only_writes() -> ConfigError:

@@ -32,6 +32,7 @@ from spark_kafka_sink.spark.runtime.internals import BATCH_ID, JOB_GROUP, QUERY_
 from spark_kafka_sink.spark.runtime.spark_errors import error_of
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.runtime.worker_setup import use_this_python
+from spark_kafka_sink.spark.schema.stream_start import StreamStart
 from spark_kafka_sink.spark.sql_options import merge_default_options, warn_of_displayed_secrets
 from spark_kafka_sink.spark.write_plan import plan_batch
 from spark_kafka_sink.spark.writers import map_task
@@ -93,7 +94,7 @@ def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
         use_this_python(spark.sparkContext)
     else:  # The event log contains the request, and with it the options of the tasks.
         warn_of_displayed_secrets(merge_default_options(df.schema, user_options))
-    job = plan_batch(user_options, df.schema, _write_origin(spark), _run_of(spark))
+    job = plan_batch(user_options, df.schema, _write_origin(spark), _start_of(spark))
     messages = _run_tasks(df, job)
     try:
         return job.completion.commit(messages)
@@ -114,11 +115,12 @@ def _write_origin(spark: SparkSession | ConnectSession) -> WriteOrigin:
     return WriteOrigin.of_write(query or "", batch_number(batch))
 
 
-def _run_of(spark: SparkSession | ConnectSession) -> str | None:
-    """Return the id of the query's run within foreachBatch; None elsewhere, and with Connect."""
+def _start_of(spark: SparkSession | ConnectSession) -> StreamStart | None:
+    """Return the start of the query within foreachBatch; None elsewhere, and with Connect."""
     if not isinstance(spark, SparkSession) or not spark.sparkContext.getLocalProperty(QUERY_ID):
         return None
-    return run_id(spark.sparkContext.getLocalProperty(JOB_GROUP))
+    run = run_id(spark.sparkContext.getLocalProperty(JOB_GROUP))
+    return StreamStart(run) if run else None
 
 
 def _run_tasks(df: DataFrame, job: WriteJob) -> list[object]:

@@ -24,6 +24,7 @@ from spark_kafka_sink.spark.runtime.continuous_processing import reject_continuo
 from spark_kafka_sink.spark.runtime.internals import latest_query_start, only_errors_are_logged
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles, warn_of_misnamed_columns
+from spark_kafka_sink.spark.schema.stream_start import StreamStart
 from spark_kafka_sink.spark.sql_options import merge_default_options, warn_of_displayed_secrets
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter
 from spark_kafka_sink.spark.writers.write_completion import WriteCompletion, WriteJob
@@ -41,7 +42,7 @@ def plan_batch(
     user_options: Mapping[str, str],
     schema: types.StructType,
     origin: WriteOrigin | None = None,
-    run_id: str | None = None,
+    start: StreamStart | None = None,
 ) -> WriteJob:
     """Plan a batch write; raises the errors of `KafkaProdDataSource.writer`.
 
@@ -49,18 +50,15 @@ def plan_batch(
         user_options: the options, with keys in any case.
         schema: the schema of the rows.
         origin: the identity of a micro-batch; None for any other write.
-        run_id: id of the query's run, in which the schemas stay the same; None outside of a query.
+        start: the start of a micro-batch's query, if known.
     """
     origin = origin or WriteOrigin.of_write()
     options = merge_default_options(schema, user_options)
     config = SinkConfig.parse(options, batch_write=True)
     roles = ColumnRoles.of(schema, config)
-    warn_of_misnamed_columns(*schema.names)
-    _check_statistics_path(config)
-    _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
-    _check_security(config.producer)
-    _check_brokers(config, roles)
-    roles, config = _with_schemas(roles, schema, config, run_id=run_id)
+    _check_write(config, roles, schema)
+    if config.formats is not None:
+        roles, config = _with_schemas(roles, schema, config, start)
     if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.
         from spark_kafka_sink.spark.exactly_once.planning import plan_write
@@ -76,18 +74,14 @@ def plan_batch(
     return job
 
 
-def plan_stream(
-    user_options: Mapping[str, str], schema: types.StructType, *, is_planning: bool
-) -> tuple[TaskWriter | None, WriteCompletion]:
-    """Plan or commit a micro-batch; see `streamWriter` for errors.
+def plan_stream(user_options: Mapping[str, str], schema: types.StructType) -> WriteJob:
+    """Plan a micro-batch; see `streamWriter` for errors."""
+    from spark_kafka_sink.spark.reports.publication import check_report_folder
 
-    There is no task writer if an exactly-once micro-batch is being committed.
-    """
     stream = StreamIdentity.of(user_options)
     options = merge_default_options(schema, user_options)
     config = SinkConfig.parse(options)
-    prefix = config.exactly_once.transactional_id_prefix
-    origin = WriteOrigin.of_stream(stream, prefix, is_planning=is_planning)
+    origin = WriteOrigin.of_stream(stream, config.exactly_once.transactional_id_prefix)
     roles = ColumnRoles.of(schema, config)
     if config.dry_run:
         raise ConfigError(
@@ -96,31 +90,43 @@ def plan_stream(
             hint="Write a batch of the same rows with dryRun=true: read the source with "
             "spark.read, or use foreachBatch with a checkpoint that you delete afterwards.",
         )
-    config = _with_own_reports(config, stream, is_planning=is_planning)
-    if is_planning:
-        warn_of_misnamed_columns(*schema.names)
-        _check_stream(config, roles, options)
-        roles, config = _with_schemas(roles, schema, config, stream)
-        if not config.exactly_once.is_enabled:
-            origin.planning_file.store(origin.planned)
-    config = replace(config, formats=None)
+    config = _with_own_reports(config, stream, is_planning=True)
+    reject_continuous()
+    warn_of_displayed_secrets(options)
+    check_report_folder(config, ReportFolder.here())
+    _check_write(config, roles, schema, of_stream=True)
+    if config.formats is not None:
+        start = StreamStart(f"{stream.query_name}\n{stream.checkpoint}", latest_query_start())
+        roles, config = _with_schemas(roles, schema, config, start)
+    if config.exactly_once.is_enabled:
+        # Imported here because it is rarely needed.
+        from spark_kafka_sink.spark.exactly_once import planning
+
+        planning.check_stream_options(config, options)
+        return planning.plan_micro_batch(config, roles, origin)
+    origin.planning_file.store(origin.planned)
+    return WriteJob(TaskWriter(config, roles, origin), WriteCompletion(config, origin))
+
+
+def completion_of_stream(
+    user_options: Mapping[str, str], schema: types.StructType
+) -> WriteCompletion:
+    """Return the commit and abort of a micro-batch that another process has planned."""
+    stream = StreamIdentity.of(user_options)
+    config = SinkConfig.parse(merge_default_options(schema, user_options))
+    prefix = config.exactly_once.transactional_id_prefix
+    origin = WriteOrigin.of_stream(stream, prefix, is_planning=False)
+    config = _with_own_reports(config, stream)
     if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.
         from spark_kafka_sink.spark.exactly_once import completion, planning
 
-        planning.check_stream_options(config, options)
-        task = planning.plan_micro_batch(config, roles, origin) if is_planning else None
-        scope = planning.stream_scope(config)
-        return task, completion.ExactlyOnceCompletion(config, origin, scope)
-    return TaskWriter(config, roles, origin), WriteCompletion(config, origin)
+        return completion.ExactlyOnceCompletion(config, origin, planning.stream_scope(config))
+    return WriteCompletion(config, origin)
 
 
 def _with_schemas(
-    roles: ColumnRoles,
-    schema: types.StructType,
-    config: SinkConfig,
-    stream: StreamIdentity | None = None,
-    run_id: str | None = None,
+    roles: ColumnRoles, schema: types.StructType, config: SinkConfig, start: StreamStart | None
 ) -> tuple[ColumnRoles, SinkConfig]:
     """Return the columns' roles with the schemas of their formats, and the settings for tasks.
 
@@ -129,32 +135,24 @@ def _with_schemas(
     Raises:
         KafkaProdError: see `spec_completion.with_schemas`.
     """
-    if config.formats is None:
-        return roles, config
-    from spark_kafka_sink.spark.schema import spec_completion  # needed only for formats
+    from spark_kafka_sink.spark.schema.spec_completion import with_schemas  # only for formats
 
     located = replace(config, producer=with_shipped_files(config.producer))
-    start = spec_completion.StreamStart(run_id, spec_completion.SAME_RUN) if run_id else None
-    if stream is not None:
-        name = f"{stream.query_name}\n{stream.checkpoint}"
-        start = spec_completion.StreamStart(name, latest_query_start())
-    completed = spec_completion.with_schemas(roles, schema, located, start)
-    return completed, replace(config, formats=None)
+    return with_schemas(roles, schema, located, start), replace(config, formats=None)
 
 
-def _check_stream(config: SinkConfig, roles: ColumnRoles, options: Mapping[str, str]) -> None:
-    from spark_kafka_sink.spark.reports.publication import check_report_folder
-
-    reject_continuous()
-    warn_of_displayed_secrets(options)
+def _check_write(
+    config: SinkConfig, roles: ColumnRoles, schema: types.StructType, *, of_stream: bool = False
+) -> None:
+    """Detect problems on the driver that would fail the tasks, and warn of likely mistakes."""
+    warn_of_misnamed_columns(*schema.names)
     _check_statistics_path(config)
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
-    _check_security(config.producer, of_stream=True)
-    check_report_folder(config, ReportFolder.here())
-    _check_brokers(config, roles, of_stream=True)
+    _check_security(config.producer, of_stream=of_stream)
+    _check_brokers(config, roles, of_stream=of_stream)
 
 
-def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
+def _check_security(config: ProducerConfig, *, of_stream: bool) -> None:
     """Detect problems on the driver that would fail every task: see `security_checks`.
 
     Args:
@@ -174,7 +172,7 @@ def _check_security(config: ProducerConfig, *, of_stream: bool = False) -> None:
     check_write(with_shipped_files(config).security)
 
 
-def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool = False) -> None:
+def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool) -> None:
     """Check the brokers, and create a missing topic if requested (see `diagnostics.preflight`).
 
     Args:
@@ -225,7 +223,7 @@ def _warn_of_small_buffer(buffer: int, largest: int) -> None:
 
 
 def _with_own_reports(
-    config: SinkConfig, stream: StreamIdentity, *, is_planning: bool
+    config: SinkConfig, stream: StreamIdentity, *, is_planning: bool = False
 ) -> SinkConfig:
     """Return a stream's settings with a report path that no other stream uses.
 

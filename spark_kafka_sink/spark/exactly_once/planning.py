@@ -89,10 +89,8 @@ def plan_write(config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin) -> W
     return WriteJob(task, completion)
 
 
-def plan_micro_batch(
-    config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin
-) -> TransactionalTaskWriter:
-    """Return the writer for a micro-batch's tasks. Unfinished earlier decisions are finished first.
+def plan_micro_batch(config: SinkConfig, roles: ColumnRoles, origin: WriteOrigin) -> WriteJob:
+    """Plan a micro-batch, after finishing any earlier decision of the stream.
 
     If the query's last planning was neither committed nor aborted, its transactions are aborted.
 
@@ -101,13 +99,14 @@ def plan_micro_batch(
     """
     scope = stream_scope(config)
     plan = _new_plan(config, scope)
+    completion = ExactlyOnceCompletion(config, origin, scope)
     # Only the checkpoint identifies the query: Spark never runs two queries with one checkpoint.
     last = origin.planning_file.read_unended() if origin.checkpoint else PlanningData()
     # With a new shared transaction, planning has already fenced the last one.
     if last.nonce is not None and (plan.shared is None or last.shared is None):
-        ExactlyOnceCompletion(config, origin, scope).give_up(last)
+        completion.give_up(last)
     origin.planning_file.store(replace(origin.planned, nonce=plan.nonce, shared=plan.shared))
-    return TransactionalTaskWriter(config, roles, plan, origin)
+    return WriteJob(TransactionalTaskWriter(config, roles, plan, origin), completion)
 
 
 def stream_scope(config: SinkConfig) -> Scope:

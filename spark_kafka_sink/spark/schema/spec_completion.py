@@ -31,12 +31,11 @@ if TYPE_CHECKING:
     from spark_kafka_sink.formats.registry.registry import Registry
     from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema, RegisteredSchema
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
+    from spark_kafka_sink.spark.schema.stream_start import StreamStart
 
 _MAX_CACHED_ROLES = 64
 _NO_ID = b"\0\0\0\0\0"
 """Placeholder for the schema id in a dry run, which registers nothing."""
-SAME_RUN = (0, 0)
-"""`StreamStart.latest` of streams whose name identifies the start."""
 _cached_roles: dict[Hashable, _CachedRoles] = {}
 """The columns' roles of the streams that this process plans, with complete specs.
 
@@ -44,16 +43,6 @@ foreachBatch plans in the threads of the queries.
 """
 _cached_roles_lock = Lock()
 """Guards `_cached_roles`."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamStart:
-    """One start of a streaming query."""
-
-    name: str
-    """Identifies the stream in its Spark session."""
-    latest: tuple[int, int] | None
-    """When the latest query of the Spark session started, in any unit; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)

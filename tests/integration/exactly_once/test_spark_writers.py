@@ -57,8 +57,7 @@ def plan_stream(servers: str, topic: str, folder: Path, **more: str) -> WriteJob
     origin = WriteOrigin(
         checkpoint="/checkpoint", planning_file=PlanningFile(str(folder / "q.planned"))
     )
-    task = plan_micro_batch(config, column_roles(topic), origin)
-    return WriteJob(task, ExactlyOnceCompletion(config, origin, stream_scope(config)))
+    return plan_micro_batch(config, column_roles(topic), origin)
 
 
 def sink_config(servers: str, topic: str, **more: str) -> SinkConfig:

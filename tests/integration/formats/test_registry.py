@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, SchemaRegistryError
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from spark_kafka_sink.spark.schema import spec_completion
+from spark_kafka_sink.spark.schema.stream_start import StreamStart
 from spark_kafka_sink.spark.write_plan import plan_batch
 from tests.integration.support.columnar import write_rows
 from tests.support.schema_registry import SmallRegistry, guid_of
@@ -484,7 +485,7 @@ def test_run_of_a_query_registers_once_but_never_writes_with_the_specs_of_a_dry_
     run, prefixes = str(uuid4()), []
     for topic, dry_run in [*product(("events", "others"), ("true", "false"))] * 2:
         settings = {**sink.options, "topic": topic, "dryRun": dry_run}
-        job = plan_batch(settings, ORDER, run_id=run)
+        job = plan_batch(settings, ORDER, start=StreamStart(run))
         assert job.task.roles.value_spec is not None
         prefixes.append(job.task.roles.value_spec.framing.prefix)
     posts = [request for request in sink.registry.requests if request.endswith("/versions")]
