@@ -334,31 +334,31 @@ def test_cluster_without_client_bumps_gets_new_producer_ids(code: int) -> None:
 
     No record is lost or duplicated.
     """
-    sim = World(brokers(since_2_5=True, partitions=PARTITIONS), batch_size=60)
-    first_id, values = sim.cluster.next_producer_id, [b"%d" % number for number in range(40)]
-    for session in range(3):
-        if session:
-            sim.next_session()
-        for log in sim.cluster.logs.values():
-            log.granted_epochs_only = code
-        for partition in range(PARTITIONS):
-            sim.send(values, partition)
-        sim.finish()
-        assert [log_of(sim, partition) for partition in range(PARTITIONS)] == [
-            values * (session + 1)
-        ] * 2
-        assert (sim.report().retries > 0) is (session == 1), (
-            "only the first bumped epoch is rejected"
-        )
-    assert epochs(sim) == [0] * len(epochs(sim))
-    assert sim.cluster.next_producer_id == first_id + 2
+    with world(brokers(since_2_5=True, partitions=PARTITIONS), batch_size=60) as sim:
+        first_id, values = sim.cluster.next_producer_id, [b"%d" % number for number in range(40)]
+        for session in range(3):
+            if session:
+                sim.next_session()
+            for log in sim.cluster.logs.values():
+                log.granted_epochs_only = code
+            for partition in range(PARTITIONS):
+                sim.send(values, partition)
+            sim.finish()
+            assert [log_of(sim, partition) for partition in range(PARTITIONS)] == [
+                values * (session + 1)
+            ] * 2
+            assert (sim.report().retries > 0) is (session == 1), (
+                "only the first bumped epoch is rejected"
+            )
+        assert epochs(sim) == [0] * len(epochs(sim))
+        assert sim.cluster.next_producer_id == first_id + 2
 
 
 @pytest.mark.parametrize("code", [ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch])
 def test_fenced_producer_without_a_transactional_id_is_named(code: int) -> None:
-    sim = World(brokers(since_2_5=True))
-    sim.fault(Fault(error=code))
-    sim.send([b"a"])
-    with pytest.raises(DeliveryError, match="which has no transactional id"):
-        sim.finish()
-    assert log_of(sim) == []
+    with world(brokers(since_2_5=True)) as sim:
+        sim.fault(Fault(error=code))
+        sim.send([b"a"])
+        with pytest.raises(DeliveryError, match="which has no transactional id"):
+            sim.finish()
+        assert log_of(sim) == []

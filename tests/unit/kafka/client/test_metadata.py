@@ -1,6 +1,8 @@
 """Metadata requests: their topics, the brokers that are asked, and refreshes."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -21,13 +23,14 @@ MAX_AGE_S = 1.0
 LONG_AGE_S = 10.0
 
 
-def two_topics(**options: Any) -> World:
+@contextmanager
+def two_topics(**options: Any) -> Iterator[World]:
     """Open a world whose session has written to one of two topics and refreshes every second."""
     cluster = FakeCluster(topics={"old": 1, "new": 1})
-    sim = World(cluster, metadata_max_age_ms=int(MAX_AGE_S * 1_000), **options)
-    sim.next_session(("old",))
-    sim.deliver_batches(1, topic="old")
-    return sim
+    with world(cluster, metadata_max_age_ms=int(MAX_AGE_S * 1_000), **options) as sim:
+        sim.next_session(("old",))
+        sim.deliver_batches(1, topic="old")
+        yield sim
 
 
 def delete(cluster: FakeCluster, name: str) -> None:
@@ -39,27 +42,25 @@ def delete(cluster: FakeCluster, name: str) -> None:
 
 
 def test_deleted_topic_is_not_recreated_by_a_later_session() -> None:
-    sim = two_topics()
-    delete(sim.cluster, "old")
-    sim.cluster.creates_topics = True
-    sim.next_session(("new",))
-    sim.cluster.requested_topics.clear()
-    sim.steps(50, tick=0.1)
-    assert sim.cluster.requested_topics
-    assert set().union(*sim.cluster.requested_topics) == {"new"}
-    assert "old" not in sim.cluster.ids
-    assert "old" not in sim.client.metadata.cluster.topics
-    sim.close()
+    with two_topics() as sim:
+        delete(sim.cluster, "old")
+        sim.cluster.creates_topics = True
+        sim.next_session(("new",))
+        sim.cluster.requested_topics.clear()
+        sim.steps(50, tick=0.1)
+        assert sim.cluster.requested_topics
+        assert set().union(*sim.cluster.requested_topics) == {"new"}
+        assert "old" not in sim.cluster.ids
+        assert "old" not in sim.client.metadata.cluster.topics
 
 
 def test_session_without_topics_requests_none() -> None:
-    sim = two_topics()
-    sim.next_session(())
-    sim.cluster.requested_topics.clear()
-    sim.steps(50, tick=0.1)
-    assert sim.cluster.requested_topics
-    assert all(topics == set() for topics in sim.cluster.requested_topics)
-    sim.close()
+    with two_topics() as sim:
+        sim.next_session(())
+        sim.cluster.requested_topics.clear()
+        sim.steps(50, tick=0.1)
+        assert sim.cluster.requested_topics
+        assert all(topics == set() for topics in sim.cluster.requested_topics)
 
 
 def test_next_session_needs_no_response_for_a_known_topic() -> None:
@@ -75,28 +76,26 @@ def test_next_session_needs_no_response_for_a_known_topic() -> None:
 
 def test_known_topic_is_refreshed() -> None:
     """The writer found it in the snapshot and therefore never waited for it."""
-    sim = two_topics()
-    sim.next_session(())
-    sim.steps(2)
-    sim.send_batches(1, topic="old")
-    sim.cluster.requested_topics.clear()
-    sim.steps(30, tick=0.1)
-    assert sim.cluster.requested_topics
-    assert all(topics == {"old"} for topics in sim.cluster.requested_topics)
-    sim.close()
+    with two_topics() as sim:
+        sim.next_session(())
+        sim.steps(2)
+        sim.send_batches(1, topic="old")
+        sim.cluster.requested_topics.clear()
+        sim.steps(30, tick=0.1)
+        assert sim.cluster.requested_topics
+        assert all(topics == {"old"} for topics in sim.cluster.requested_topics)
 
 
 def test_topic_added_during_a_request_is_requested_next() -> None:
     """Otherwise an earlier session's metadata would stay valid beyond metadata.max.age.ms."""
-    sim = two_topics()
-    sim.next_session(())
-    sim.clock.advance(MAX_AGE_S)
-    sim.cluster.requested_topics.clear()
-    sim.step(0.0)  # sends a periodic request while no topic is wanted
-    sim.add_topics(("old",))
-    sim.steps(20, tick=0.001)
-    assert sim.cluster.requested_topics == [set(), {"old"}]
-    sim.close()
+    with two_topics() as sim:
+        sim.next_session(())
+        sim.clock.advance(MAX_AGE_S)
+        sim.cluster.requested_topics.clear()
+        sim.step(0.0)  # sends a periodic request while no topic is wanted
+        sim.add_topics(("old",))
+        sim.steps(20, tick=0.001)
+        assert sim.cluster.requested_topics == [set(), {"old"}]
 
 
 class Idle:
