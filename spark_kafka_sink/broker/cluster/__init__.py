@@ -11,5 +11,5 @@ In reading order:
 - `nodes`: the state of each node (up, paused, stopped or fenced), and operations that change it
 - `elections`: leader elections and partition reassignments
 - `replica_manager`: in-sync replicas and high watermarks
-- `jumping_clock`: the clock, whose wall time tests can change
+- `jumping_clock`: the clock, whose time tests can change
 """

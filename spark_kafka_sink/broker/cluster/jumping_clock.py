@@ -1,4 +1,4 @@
-"""The clock of a broker, whose wall time tests can change."""
+"""The clock of a broker, whose time tests can change."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ from spark_kafka_sink.common.clock import SystemClock
 
 
 class JumpingClock(SystemClock):
-    """A clock whose wall time tests can change; its monotonic time is not affected."""
+    """A clock whose time tests can change."""
 
     def __init__(self) -> None:
         self._offset_ms = 0
+        self._advanced_s = 0.0
+
+    def monotonic(self) -> float:
+        """See `Clock`."""
+        return super().monotonic() + self._advanced_s
 
     def wall_ms(self) -> int:
         """See `Clock`."""
@@ -18,3 +23,7 @@ class JumpingClock(SystemClock):
     def jump(self, milliseconds: int) -> None:
         """Move the wall time by `milliseconds`, which may be negative."""
         self._offset_ms += milliseconds
+
+    def advance(self, seconds: float) -> None:
+        """Move the monotonic time forward by `seconds`, as if they had passed."""
+        self._advanced_s += seconds

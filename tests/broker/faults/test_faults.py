@@ -1,6 +1,7 @@
 """Fault injection tested with a raw client: matching, counting and every effect."""
 
 import errno
+import select
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.support.inspection import next_line
 from tests.support.python import run_python
+from tests.support.waiting import wait_until
 from tools.support.raw_client import (
     RawClient,
     batch,
@@ -302,14 +304,16 @@ class TestEffects:
     def test_only_the_slow_node_delays_responses(
         self, kafka: EmbeddedBroker, raw: RawClient
     ) -> None:
-        kafka.faults.add("*:node=2:delay=2000")
-        started = time.monotonic()
-        raw.call(ApiKey.METADATA, 9, topics=[])
-        assert time.monotonic() - started < 1.9
+        delay = kafka.faults.add("*:node=2:delay=600000")
         with RawClient(kafka.bootstrap_servers.split(",")[1]) as second:
-            started = time.monotonic()
-            second.call(ApiKey.METADATA, 9, topics=[])
-        assert time.monotonic() - started > 1.99
+            second.send(ApiKey.METADATA, 9, topics=[])
+            wait_until(lambda: delay.hits)
+            raw.call(ApiKey.METADATA, 9, topics=[])
+            kafka.run(lambda cluster: cluster.clock.advance(60))
+            raw.call(ApiKey.METADATA, 9, topics=[])
+            assert not select.select([second.socket], [], [], 0)[0]
+            kafka.run(lambda cluster: cluster.clock.advance(600))
+            assert second.receive(ApiKey.METADATA, 9).brokers
 
     def test_clock_jump_changes_the_brokers_time(
         self, kafka: EmbeddedBroker, raw: RawClient
@@ -404,23 +408,3 @@ def test_invalid_fault_on_the_command_line() -> None:
     done = run_python("-m", "spark_kafka_sink", "broker", "--fault", "produce:x")
     assert done.returncode == 1
     assert "x is not one of" in done.stderr
-
-
-def test_broker_starts_within_200_ms() -> None:
-    code = """
-import socket, time
-from spark_kafka_sink import EmbeddedBroker
-took = []
-for _ in range(8):
-    started = time.perf_counter()
-    with EmbeddedBroker(nodes=3, topics={"t": 100}, replication_factor=3) as kafka:
-        host, port = kafka.bootstrap_servers.split(",")[2].split(":")
-        with socket.create_connection((host, int(port)), 5) as client:
-            client.sendall(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
-            assert client.recv(4)
-        took.append(time.perf_counter() - started)
-print(min(took))
-"""
-    done = run_python("-c", code)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 0.2

@@ -4,12 +4,10 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.broker.security.raw_sasl import authenticate, handshake, log_in, plain
@@ -34,14 +32,8 @@ def session_kafka() -> Iterator[EmbeddedBroker]:
 
 
 def end_sessions(kafka: EmbeddedBroker) -> None:
-    """Advance the broker's monotonic clock by the lifetime of a session."""
-
-    def advance(cluster: Cluster) -> None:
-        now = cluster.clock.monotonic
-        later = Mock(side_effect=lambda: now() + SESSION.total_seconds())
-        cluster.clock.monotonic = later  # type: ignore[method-assign]
-
-    kafka.run(advance)
+    """Advance the broker's clock by the lifetime of a session."""
+    kafka.run(lambda cluster: cluster.clock.advance(SESSION.total_seconds()))
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
