@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Event, Thread
 from types import MappingProxyType
 from typing import NoReturn
@@ -19,12 +19,15 @@ import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError
 from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
-from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
+from spark_kafka_sink.kafka.client.client import Client, Loop
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer import session_pool as pool
+from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.rows import Rows
+from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_context import SessionSettings
 from tests.support.harness.offline import config, topic
@@ -68,12 +71,66 @@ def no_thread(_: Thread) -> NoReturn:
     raise RuntimeError("can't start new thread")
 
 
+@dataclass
+class FaultyLoop:
+    """A session's loop, whose iterations and crash report a test can replace."""
+
+    loop: Loop
+    iteration: Callable[[], object]
+    report_error: type[BaseException] | None = None
+    """Raised while a crash is reported."""
+
+    def run_once(self) -> None:
+        """See `Loop`."""
+        self.iteration()
+
+    def handle_crash(self, error: BaseException) -> None:
+        """See `Loop`."""
+        if self.report_error is None:
+            self.loop.handle_crash(error)
+            return
+        with patch.object(BatchCompleter, "abandon", side_effect=self.report_error):
+            self.loop.handle_crash(error)
+
+    @property
+    def broker_meters(self) -> BrokerMeters:
+        """See `Loop`."""
+        return self.loop.broker_meters
+
+    def backlog(self, node_id: int, now: float) -> str:
+        """See `Loop`."""
+        return self.loop.backlog(node_id, now)
+
+
+class FaultyClient(Client):
+    """A client whose iterations, and those of its loop, a test can replace."""
+
+    iteration: Callable[[], object] | None = None
+    faulty_loop: FaultyLoop
+
+    def attach(self, loop: Loop) -> None:
+        """See `Client`."""
+        self.faulty_loop = FaultyLoop(loop, loop.run_once)
+        super().attach(self.faulty_loop)
+
+    def _run_iteration(self) -> None:
+        if self.iteration is None:
+            super()._run_iteration()
+        else:
+            self.iteration()
+
+
+def client_of(session: ProducerSession) -> FaultyClient:
+    assert isinstance(session.client, FaultyClient)
+    return session.client
+
+
 @contextmanager
 def running_session(
     settings: SessionSettings | None = None, **options: object
 ) -> Iterator[ProducerSession]:
     """Create a session with threads that knows its topic and whose broker is unreachable."""
-    client = Client(config(linger_ms=0, **options), connect=refused)
+    client = FaultyClient(config(linger_ms=0, **options), connect=refused)
     client.metadata.cluster = ClusterSnapshot(
         nodes=MappingProxyType({1: Node(1, "127.0.0.1", 9)}),
         topics=MappingProxyType({"t": topic("t", 2)}),
@@ -130,30 +187,26 @@ WAITS: dict[str, Callable[[ProducerSession], object]] = {
 }
 
 
-def raise_in_loop(session: ProducerSession, error: type[BaseException]) -> None:
-    def turn() -> NoReturn:
+def raising(error: type[BaseException]) -> Callable[[], NoReturn]:
+    def raise_error() -> NoReturn:
         raise error
 
-    session.sender.run_once = turn  # type: ignore[method-assign]
+    return raise_error
 
 
-def raise_twice(session: ProducerSession, error: type[BaseException]) -> None:
+def raise_in_loop(client: FaultyClient, error: type[BaseException]) -> None:
+    client.faulty_loop.iteration = raising(error)
+
+
+def raise_twice(client: FaultyClient, error: type[BaseException]) -> None:
     """The report of the error fails too."""
-    raise_in_loop(session, error)
-
-    def abandon(_: KafkaProdError) -> NoReturn:
-        raise error
-
-    session.sender.completer.abandon = abandon  # type: ignore[method-assign, assignment]
+    client.faulty_loop.report_error = error
+    raise_in_loop(client, error)
 
 
-def die_silently(session: ProducerSession, error: type[BaseException]) -> None:
+def die_silently(client: FaultyClient, error: type[BaseException]) -> None:
     """The thread ends without reporting an error."""
-
-    def turn() -> NoReturn:
-        raise error
-
-    session.client._run_iteration = turn  # type: ignore[method-assign]
+    client.iteration = raising(error)
 
 
 DEATHS = [raise_in_loop, raise_twice, die_silently]
@@ -164,7 +217,7 @@ DEATHS = [raise_in_loop, raise_twice, die_silently]
 @pytest.mark.parametrize("wait", WAITS)
 def test_wait_ends_if_the_sender_dies(
     wait: str,
-    death: Callable[[ProducerSession, type[BaseException]], None],
+    death: Callable[[FaultyClient, type[BaseException]], None],
     error: type[BaseException],
 ) -> None:
     with running_session(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
@@ -172,7 +225,7 @@ def test_wait_ends_if_the_sender_dies(
         wait_for_change = changed.wait
 
         def die_and_wait(seconds: float) -> bool:
-            death(session, error)
+            death(client_of(session), error)
             return wait_for_change(seconds)
 
         with patch.object(changed, "wait", die_and_wait):
@@ -186,7 +239,7 @@ def test_wait_ends_if_the_sender_thread_stalls(wait: str, monkeypatch: pytest.Mo
     monkeypatch.setattr("spark_kafka_sink.kafka.client.client._STALLED_S", 0.6)
     released = Event()
     with running_session(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
-        session.sender.run_once = released.wait  # type: ignore[method-assign, assignment]
+        client_of(session).faulty_loop.iteration = released.wait
         caught = within(lambda: WAITS[wait](session))
         assert isinstance(caught, DeliveryError)
         assert "no progress" in str(caught)
@@ -202,13 +255,12 @@ def test_wait_ends_if_the_sender_thread_stalls(wait: str, monkeypatch: pytest.Mo
 def test_slow_iteration_is_not_a_stall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_kafka_sink.kafka.client.client._STALLED_S", 0.8)
     with running_session(delivery_timeout_ms=1_500, request_timeout_ms=500) as session:
-        run_once = session.sender.run_once
 
         def slow() -> None:
             time.sleep(0.3)  # an iteration that is slow, but shorter than a stall
-            run_once()
+            session.sender.run_once()
 
-        session.sender.run_once = slow  # type: ignore[method-assign]
+        client_of(session).faulty_loop.iteration = slow
         caught = within(lambda: WAITS["flush"](session))
         assert "delivery.timeout.ms" in str(caught)
 
@@ -222,7 +274,7 @@ def test_many_short_waits_are_not_a_stall() -> None:
         released.wait()
 
     with running_session() as session:
-        session.sender.run_once = block  # type: ignore[method-assign]
+        client_of(session).faulty_loop.iteration = block
         session.client.network.wakeup()
         assert entered.wait(SOON)
         try:
@@ -235,7 +287,7 @@ def test_many_short_waits_are_not_a_stall() -> None:
 
 def test_records_have_a_status_after_the_sender_thread_died() -> None:
     with running_session() as session:
-        die_silently(session, SystemExit)
+        die_silently(client_of(session), SystemExit)
         caught = within(lambda: WAITS["flush"](session))
         assert isinstance(caught, DeliveryError)
         assert sum(status.records for status in caught.statuses) == 1
@@ -256,11 +308,10 @@ def test_wait_ends_if_compression_fails(
 
 
 def test_wait_ends_if_processing_of_compressed_batches_fails() -> None:
-    def store_compressed() -> NoReturn:
-        raise PanicError
-
-    with running_session(compression_type="lz4") as session:
-        session.context.accumulator.store_compressed = store_compressed  # type: ignore[method-assign]
+    with (
+        patch.object(Accumulator, "store_compressed", side_effect=PanicError),
+        running_session(compression_type="lz4") as session,
+    ):
         caught = within(lambda: WAITS["flush"](session))
         assert isinstance(caught, DeliveryError)
 
@@ -295,8 +346,8 @@ def codec_thread_id() -> int:
 @pytest.mark.parametrize("error", ERRORS)
 def test_client_with_dead_thread_detaches_and_accepts_nothing(error: type[BaseException]) -> None:
     with running_session() as session:
-        client = session.client
-        die_silently(session, error)
+        client = client_of(session)
+        die_silently(client, error)
         await_death(client)
         assert within(client.detach) is None
         assert isinstance(within(lambda: client.attach(session.sender)), KafkaProdError)
@@ -305,14 +356,14 @@ def test_client_with_dead_thread_detaches_and_accepts_nothing(error: type[BaseEx
 @pytest.mark.parametrize("change", ["attach", "detach"])
 def test_thread_that_dies_while_loops_change_is_not_waited_for(change: str) -> None:
     with running_session() as session:
-        client, entered = session.client, Event()
+        client, entered = client_of(session), Event()
 
         def slow_death() -> NoReturn:
             entered.set()
             wait_until(lambda: client._switches)  # the change begins before the death
             raise SystemExit
 
-        client._run_iteration = slow_death  # type: ignore[method-assign]
+        client.iteration = slow_death
         assert entered.wait(SOON)
         if change == "detach":
             assert within(client.detach) is None
@@ -321,11 +372,12 @@ def test_thread_that_dies_while_loops_change_is_not_waited_for(change: str) -> N
             assert isinstance(caught, KafkaProdError)
 
 
-def test_next_task_gets_a_new_client_after_thread_death() -> None:
+def test_next_task_gets_a_new_client_after_thread_death(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "Client", FaultyClient)
     settings = config(client_id="dead-threads")
     session = pool.borrow_session(settings)
     pool.give_back_session(session)
-    die_silently(session, SystemExit)
+    die_silently(client_of(session), SystemExit)
     session.client.network.wakeup()
     await_death(session.client)
     following = pool.borrow_session(settings)
