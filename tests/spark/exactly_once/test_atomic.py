@@ -13,38 +13,52 @@ from tools.support.readers import by_confluent, numbers_in
 ATOMIC = {"atomicBatch": "true"}
 
 
-def partitions_by_key(servers: str, topic: str) -> dict[bytes | None, int]:
-    """Return the partition of each key."""
-    records = by_confluent(servers, topic)
-    locations = {record.key: record.partition for record in records}
-    assert {(record.key, record.partition) for record in records} == set(locations.items())
-    return locations
+def partitions_by_key(servers: str, topic: str) -> dict[bytes | None, set[int]]:
+    """Return the partitions that contain each key."""
+    partitions: dict[bytes | None, set[int]] = {}
+    for record in by_confluent(servers, topic):
+        partitions.setdefault(record.key, set()).add(record.partition)
+    return partitions
 
 
-def test_batch_in_one_transaction(once: ExactlyOnce, real_kafka: KafkaCluster) -> None:
-    """Keys are partitioned as by the producer, and each batchId is written once."""
+def keyed_rows(once: ExactlyOnce) -> DataFrame:
+    """Return 200 rows, each fifth without a key, repartitioned for one task per partition."""
     rows = once.numbers(0, 200).selectExpr(
         "IF(value % 5 = 0, NULL, CONCAT('key ', value % 40)) AS key", "value"
     )
-    frame = repartition_by_kafka_partition(rows, once.options | ATOMIC)
-    report = once.write(frame, batchId="2026-11-20", **ATOMIC)
+    return repartition_by_kafka_partition(rows, once.options | ATOMIC)
+
+
+def test_batch_in_one_transaction(once: ExactlyOnce) -> None:
+    report = once.write(keyed_rows(once), **ATOMIC)
     assert (report.transaction_outcome, report.tasks) == ("committed", 4)
     assert len(report.transactions) == 1
+    assert once.read() == list(range(200))
+
+
+def test_repeated_batch_id_is_written_once(once: ExactlyOnce) -> None:
+    frame = keyed_rows(once)
+    once.write(frame, batchId="2026-11-20", **ATOMIC)
     report = once.write(frame, batchId="2026-11-20", **ATOMIC)
     assert (report.transaction_outcome, report.persisted) == ("already written", 0)
     assert report.transactions == ()
     assert once.read() == list(range(200))
+
+
+def test_keys_are_partitioned_as_by_the_producer(
+    once: ExactlyOnce, real_kafka: KafkaCluster
+) -> None:
+    """Rows without a key are distributed to all partitions."""
+    frame = keyed_rows(once)
+    once.write(frame, **ATOMIC)
     plain = f"{once.topic}-plain"
     create_topics(real_kafka, [plain])
-    keyed = rows.where("key IS NOT NULL")
-    once.sink.write(keyed, topic=plain)
+    once.sink.write(frame.where("key IS NOT NULL"), topic=plain)
     servers = once.sink.bootstrap_servers
-    partitions = {record.key: record.partition for record in by_confluent(servers, once.topic)}
-    assert {key: partitions[key] for key in partitions if key} == partitions_by_key(servers, plain)
-    keyless = {
-        record.partition for record in by_confluent(servers, once.topic) if record.key is None
-    }
-    assert keyless == set(range(4))
+    partitions = partitions_by_key(servers, once.topic)
+    assert partitions.pop(None) == set(range(4))
+    assert partitions == partitions_by_key(servers, plain)
+    assert all(len(partitions_of_key) == 1 for partitions_of_key in partitions.values())
 
 
 def test_two_tasks_on_one_partition_are_rejected(once: ExactlyOnce) -> None:

@@ -28,24 +28,35 @@ def run(*words: str) -> str:
     return result.output
 
 
-def test_file_folder_and_two_files(tmp_path: Path) -> None:
-    (tmp_path / "batch-0.json").write_text(REPORT.to_json())
-    (tmp_path / "batch-1.json").write_text(replace(REPORT, duration_ms=1000).to_json())
-    first, two = str(tmp_path / "batch-0.json"), str(tmp_path / "batch-1.json")
-    assert "1,500" in run(first, "--advise")
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    """Return the paths of two reports, the second of which took a third of the time."""
+    first, second = tmp_path / "batch-0.json", tmp_path / "batch-1.json"
+    first.write_text(REPORT.to_json())
+    second.write_text(replace(REPORT, duration_ms=1000).to_json())
+    return str(first), str(second)
+
+
+def test_folder_is_added_up(files: tuple[str, str], tmp_path: Path) -> None:
+    assert "1,500" in run(files[0])
     assert "3,000" in run(str(tmp_path))
     assert json.loads(run(str(tmp_path), "--json"))["persisted"] == 3000
-    text = run(first, two)
+
+
+def test_two_files_are_compared(files: tuple[str, str]) -> None:
+    text = run(*files)
     assert "500 records/s" in text
     assert "+200 %" in text
-    (tmp_path / "batch-2.json").write_text(replace(REPORT, duration_ms=3001).to_json())
-    assert "0 %" not in run(first, str(tmp_path / "batch-2.json"))
-    changes = json.loads(run(first, two, "--json"))["figures"]
-    assert {
-        name: value
-        for name, value in next(c for c in changes if c["name"] == "whole write").items()
-        if name != "percent"
-    } == {"name": "whole write", "unit": "s", "before": 3.0, "after": 1.0}
+    changes = json.loads(run(*files, "--json"))["figures"]
+    whole_write = next(change for change in changes if change["name"] == "whole write")
+    del whole_write["percent"]
+    assert whole_write == {"name": "whole write", "unit": "s", "before": 3.0, "after": 1.0}
+
+
+def test_change_below_one_percent_is_not_shown(files: tuple[str, str], tmp_path: Path) -> None:
+    nearly_equal = tmp_path / "nearly-equal.json"
+    nearly_equal.write_text(replace(REPORT, duration_ms=3001).to_json())
+    assert "0 %" not in run(files[0], str(nearly_equal))
 
 
 def test_folder_lists_its_micro_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
