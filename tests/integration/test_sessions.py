@@ -1,4 +1,4 @@
-"""Tasks reuse the producer ID of a successful session, but nothing of a failed one."""
+"""Tasks reuse the producer id of a successful session, but nothing of a failed one."""
 
 import os
 import time

@@ -25,7 +25,7 @@ _DOES = {
     BatchAction.RETRY: "the batch is retried after a backoff",
     BatchAction.SPLIT: "the batch is split and its pieces are sent",
     BatchAction.BUMP_AND_RETRY: "the producer epoch is bumped, then the batch is retried",
-    BatchAction.FATAL: "the task fails, and its producer ID is discarded",
+    BatchAction.FATAL: "the task fails, and its producer id is discarded",
 }
 
 

@@ -55,7 +55,7 @@ _TIMED_OUT = {Version.V1: ErrorCode.producer_fenced, Version.V2: ErrorCode.inval
 
 
 class Transaction(NamedTuple):
-    """The transaction of a task attempt; `name` is its transactional ID."""
+    """The transaction of a task attempt; `name` is its transactional id."""
 
     name: str
     query: str | None
@@ -65,7 +65,7 @@ class Transaction(NamedTuple):
 
     @property
     def transactional_id(self) -> str:
-        """The transactional ID, under the name that the product's decision functions use."""
+        """The transactional id, under the name that the product's decision functions use."""
         return self.name
 
 
@@ -200,7 +200,7 @@ class World(NamedTuple):
     before: State | None = None
     """The record before the last record, if stale reads are possible."""
     holder: int | None = None
-    """The driver with the newest epoch of the scope's transactional ID, while it can append."""
+    """The driver with the newest epoch of the scope's transactional id, while it can append."""
     transactions: tuple[tuple[Transaction, Status], ...] = ()
     visible: tuple[tuple[str | None, str, int], ...] = ()
     """(query, batch, partition) of each committed transaction, whose rows are visible."""

@@ -329,7 +329,7 @@ PLANTED = (
     ),
     Planted("epoch reused", Rules(new_epoch=False), _TWO, "DOUBLED"),
     Planted(
-        "transactional ID without the attempt number",
+        "transactional id without the attempt number",
         Rules(attempt_in_id=False),
         _single_batch("a lost attempt", lost=(1, 0)),
         "HARMED",

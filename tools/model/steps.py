@@ -149,7 +149,7 @@ def _tasks_returned(turn: Turn, messages: tuple[Transaction | None, ...]) -> Tur
 
 
 def commit_first(turn: Turn) -> Successors:
-    """Call InitProducerId for the scope's transactional ID."""
+    """Call InitProducerId for the scope's transactional id."""
     return [_fence(turn)] if turn.context.rules.fence_first else _read_log(turn)
 
 
@@ -355,7 +355,7 @@ def _outdated_log(turn: Turn, log: State) -> State | None:
 
 
 def abort(turn: Turn) -> Successors:
-    """Call InitProducerId for the scope's transactional ID if a decision might be in progress."""
+    """Call InitProducerId for the scope's transactional id if a decision might be in progress."""
     driver, world = turn.driver, turn.world
     if not (turn.context.rules.abort_reads and driver.complete):
         return [("Spark calls abort()", turn.now(pc=Pc.ABORT_TASKS))]

@@ -51,7 +51,7 @@ class Rules:
         )
     )
     attempt_in_id: bool = True
-    """Each attempt has its own transactional ID."""
+    """Each attempt has its own transactional id."""
     new_epoch: bool = True
     """InitProducerId assigns a new epoch to each commit."""
     fence_first: bool = True

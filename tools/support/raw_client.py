@@ -124,7 +124,7 @@ def produce(
 
 
 def new_producer_id(client: RawClient) -> int:
-    """Return a new producer ID; retry while Kafka allocates its first block of IDs."""
+    """Return a new producer id; retry while Kafka allocates its first block of ids."""
     for _ in range(100):
         response = client.call(ApiKey.INIT_PRODUCER_ID, 4, transaction_timeout=TIMEOUT)
         if response.error_code is not ErrorCode.coordinator_load_in_progress:

@@ -50,7 +50,7 @@ def batch(
 def open_transaction(
     client: BlockingClient, name: str, topic: str, partition: int = 0
 ) -> TransactionalProducer:
-    """Open a transaction and write one record, whose value is the transactional ID."""
+    """Open a transaction and write one record, whose value is the transactional id."""
     return open_transactions(client, [name], [TopicPartition(topic, partition)])[0]
 
 

@@ -62,7 +62,7 @@ class EndTxns:
     """Delays the commit of one transaction at all proxies of a cluster.
 
     The transaction is the `wanted`th whose ID matches `pattern` at its start. A transaction is
-    identified by its transactional ID, producer ID and producer epoch.
+    identified by its transactional id, producer id and producer epoch.
     """
 
     pattern: str = ""
@@ -95,7 +95,7 @@ class EndTxns:
 def _parse(frame: bytes) -> tuple[tuple[str, int, int], bool]:
     """Parse an EndTxn request.
 
-    Return (transactional ID, producer ID, producer epoch), and True if the request is a commit.
+    Return (transactional id, producer id, producer epoch), and True if the request is a commit.
     """
     header = read_request_header(frame)
     request, _ = decode(request_type(header.api_key, header.version), frame, header.body_offset)

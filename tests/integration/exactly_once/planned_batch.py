@@ -51,7 +51,7 @@ class PlannedBatch:
         return borrow_session(self.writes.config.producer, transaction=settings)
 
     def claim_id(self, task: int) -> str:
-        """Return the claim ID of a task attempt."""
+        """Return the claim id of a task attempt."""
         name = TaskTransactionalId(
             scope=self.writes.scope,
             query_id=self.writes.query,

@@ -102,7 +102,7 @@ def test_two_tasks_on_one_partition_are_rejected(query: Writes) -> None:
 
 
 def test_records_dropped_by_a_leader_are_detected(query: Writes) -> None:
-    """Another writer writes with the task's producer ID first, without a claim."""
+    """Another writer writes with the task's producer id first, without a claim."""
     batch = plan(query, "0")
     other_writer = replace(batch, nonce=new_nonce()).session(0)
     for count in (ROWS, 5):

@@ -57,7 +57,7 @@ class Coordinator:
         return self.reinitialize(f"{self._query.scope.prefix}/empty")
 
     def reinitialize(self, transactional_id: str) -> TransactionalProducer:
-        """Initialize the producer ID again."""
+        """Initialize the producer id again."""
         return self._admin.init_producer_id(transactional_id, LONG_MS, self._deadline)
 
     def end(self, transaction: TransactionalProducer, *, commit: bool) -> int:

@@ -34,7 +34,7 @@ def output(query: Writes, command: str, *arguments: str) -> str:
 
 
 def transactional_id_of(result: TaskResult) -> str:
-    """Return the transactional ID of a task result."""
+    """Return the transactional id of a task result."""
     assert result.transaction is not None
     return result.transaction.transactional_id
 

@@ -40,7 +40,7 @@ def write(kafka: SecuredKafka, user: User, topic: str, **options: str) -> None:
 
 
 def grant_write(kafka: SecuredKafka, user: User, transactional_id: str) -> None:
-    """Allow the user to write with a transactional ID and wait until the ACL is effective."""
+    """Allow the user to write with a transactional id and wait until the ACL is effective."""
     right = AclBinding(
         ResourceType.TRANSACTIONAL_ID,
         transactional_id,

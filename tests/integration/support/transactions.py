@@ -22,7 +22,7 @@ TIMEOUT_S = 60.0
 
 
 def settings(timeout_ms: int = 60_000, *, two_phase: bool = False) -> TransactionSettings:
-    """Return settings with a unique transactional ID."""
+    """Return settings with a unique transactional id."""
     name = f"test-{uuid.uuid4().hex[:16]}-0-0"
     return TransactionSettings(transactional_id=name, timeout_ms=timeout_ms, two_phase=two_phase)
 

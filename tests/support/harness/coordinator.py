@@ -1,6 +1,6 @@
 """A fake transaction coordinator with fault injection for each request.
 
-It stores only what it needs to validate requests: producer IDs, epochs and the partitions of each
+It stores only what it needs to validate requests: producer ids, epochs and the partitions of each
 transaction. A transaction is committed only by an EndTxn request.
 """
 
@@ -35,7 +35,7 @@ class CoordinatorFault:
 
 @dataclass(kw_only=True)
 class FakeTransaction:
-    """The state of a transactional ID."""
+    """The state of a transactional id."""
 
     producer_id: int
     epoch: int = -1
@@ -46,7 +46,7 @@ class FakeTransaction:
 
 
 class FakeCoordinator:
-    """The coordinator of all transactional IDs, on one of the fake brokers."""
+    """The coordinator of all transactional ids, on one of the fake brokers."""
 
     def __init__(self) -> None:
         self.node = 1
@@ -198,7 +198,7 @@ HANDLERS: dict[ApiKey, Callable[[FakeCoordinator, int, Any, int | None], dict[st
 def is_about_transactions(api: ApiKey, request: Any) -> bool:
     """Return True if the request is sent to a coordinator.
 
-    Any broker serves InitProducerId without a transactional ID.
+    Any broker serves InitProducerId without a transactional id.
     """
     if api is ApiKey.INIT_PRODUCER_ID:
         return request.transactional_id is not None

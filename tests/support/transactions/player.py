@@ -2,16 +2,16 @@
 
 A scenario is a text with one step per line: `command words -> response`. The docstring of the
 method `do_<command>` lists the command's words; those in brackets can be omitted. The steps use one
-topic with two partitions, one transactional ID and one group; `p=` selects partitions, 0 by
+topic with two partitions, one transactional id and one group; `p=` selects partitions, 0 by
 default, and `v=` the version of the request.
 
-Producer IDs are named P0, P1, … in order of appearance, so `P0:3` is the first producer ID with
-epoch 3. An epoch without a producer ID refers to the newest one: `write 3 p=1` writes a record with
+Producer ids are named P0, P1, … in order of appearance, so `P0:3` is the first producer id with
+epoch 3. An epoch without a producer id refers to the newest one: `write 3 p=1` writes a record with
 epoch 3 of that producer to partition 1.
 
 A response starts with the error code. Examples:
 
-- `init -> 0 P0:0`: the producer ID and epoch that InitProducerId returned
+- `init -> 0 P0:0`: the producer id and epoch that InitProducerId returned
 - `write 0 +3 p=0,1 -> 0 @0 0 @4`: error code and base offset of each partition, for three records
 - `end commit 0 -> 0 P0:1`: the epoch for the next transaction, from version 5 on
 - `read p=1 -> 0 4/3 0,1,C2,A3 aborted P0:0`: the high watermark 4 and the last stable offset 3; the

@@ -22,7 +22,7 @@ class Step:
 
 
 class Views:
-    """Read steps for one transactional ID and one topic with two partitions."""
+    """Read steps for one transactional id and one topic with two partitions."""
 
     def __init__(self, client: RawClient, topic: str) -> None:
         self.client = client
@@ -149,7 +149,7 @@ class Views:
         return f"{int(partition.error_code)} {'; '.join(sorted(active)) or 'none'}"
 
     def do_list(self, step: Step) -> str:
-        """`list [states=a,b] [pattern=] [producer=] [duration=]`: for this transactional ID."""
+        """`list [states=a,b] [pattern=] [producer=] [duration=]`: for this transactional id."""
         states = step.flags["states"].split(",") if "states" in step.flags else []
         ids = (
             [self.producers[-1] if step.flags["producer"] == "mine" else 7]

@@ -1,4 +1,4 @@
-"""Scenarios with groups, their members and offsets, producer IDs and authorized operations."""
+"""Scenarios with groups, their members and offsets, producer ids and authorized operations."""
 
 from collections.abc import Iterator
 from datetime import timedelta

@@ -84,7 +84,7 @@ class ScenarioRun:
         create(self.client, self.topic, partitions, **configs)
 
     def producer(self, name: str = "p") -> int:
-        """Return the producer ID for a name; create it on first use."""
+        """Return the producer id for a name; create it on first use."""
         if name not in self._producers:
             self._producers[name] = new_producer_id(self.client)
         return self._producers[name]

@@ -157,7 +157,7 @@ class Actions:
         self.release()
 
     def _fence_tasks(self, at: Reached) -> None:
-        """Fence all tasks of the batch whose transactional IDs are in the trace."""
+        """Fence all tasks of the batch whose transactional ids are in the trace."""
         topic, batch = re.escape(self._supervisor.spec["topic"]), at.fault.stop.batch
         pattern = rf"{topic}/stream/[^/ ]+/{batch}/[^ \n]+"
         for name in sorted(

@@ -42,7 +42,7 @@ class Step(StrEnum):
     TASK_CLAIMED = "task.claimed"
     """After a task without rows has claimed its part of the shared transaction."""
     FENCING = "driver.fencing"
-    """Before InitProducerId for the driver's transactional ID."""
+    """Before InitProducerId for the driver's transactional id."""
     FENCED = "driver.fenced"
     LOG_READ = "driver.log-read"
     CHECKED = "driver.checked"
@@ -186,7 +186,7 @@ class Action(StrEnum):
     RELEASE_FIRST = "release-first"
     """Release the first driver and, after a pause, the second driver."""
     FENCE_TASKS = "fence-tasks"
-    """A separate producer takes over the transactional IDs of the batch's tasks."""
+    """A separate producer takes over the transactional ids of the batch's tasks."""
     NOTHING = "nothing"
 
 

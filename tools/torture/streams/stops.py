@@ -25,7 +25,7 @@ class Reached:
 
 
 class Stops:
-    """The stops of a run; `topic` is also the prefix of the transactional IDs."""
+    """The stops of a run; `topic` is also the prefix of the transactional ids."""
 
     def __init__(self, cluster: ProxiedCluster, plan: Plan, folder: Path, topic: str) -> None:
         self._plan = plan
@@ -96,7 +96,7 @@ class Stops:
 
 
 def end_txn_of(stop: Stop, sink: Sink) -> tuple[str, int]:
-    """Return the pattern of transactional IDs (after the prefix), and which match is the stop.
+    """Return the pattern of transactional ids (after the prefix), and which match is the stop.
 
     The shared transactions of all batches have the same ID and are distinguished by their order.
     """

@@ -62,7 +62,7 @@ class Bug(StrEnum):
     READ_BEFORE_FENCE = "read before fence"
     ABORT_DOES_NOT_READ = "abort() does not read the log"
     DECIDED_AFTER_END = "decision appended after EndTxn"
-    ATTEMPT_LEFT_OUT = "transactional ID without the attempt number"
+    ATTEMPT_LEFT_OUT = "transactional id without the attempt number"
     FENCED_IS_SUCCESS = "PRODUCER_FENCED (90) treated as success"
 
 
