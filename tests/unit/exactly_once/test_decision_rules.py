@@ -131,10 +131,7 @@ def abort_step(
 @pytest.mark.parametrize(
     ("state", "write", "verdict"),
     [
-        (NoDecision(), batch_write("0"), BatchVerdict.WRITE),
-        (NoDecision(), batch_write("3"), BatchRejection.LOG_IS_EMPTY),
         (NoDecision(), batch_write("3", reset=True), BatchRejection.LOG_IS_EMPTY),
-        (NoDecision(), batch_write("3", reset_batch="3"), BatchVerdict.WRITE),
         (NoDecision(), batch_write("4", reset_batch="3"), BatchRejection.LOG_IS_EMPTY),
         (NoDecision(), batch_write("2026-11-20", None), BatchVerdict.WRITE),
         (done("2026-11-20", None), batch_write("2026-11-20", None), BatchVerdict.SKIP),
@@ -152,8 +149,6 @@ def abort_step(
         (done("9"), batch_write("9", reset_batch="9"), BatchVerdict.SKIP),
         (done("9"), batch_write("8", reset_batch="8"), BatchRejection.BATCH_IS_BEHIND),
         (done("7"), batch_write("9", OTHER, reset_batch="9"), BatchRejection.OTHER_QUERY),
-        (done("7", rows=10), batch_write("7", rows=10), BatchVerdict.SKIP),
-        (done("7", rows=10), batch_write("7", rows=20), BatchRejection.OTHER_ROWS),
         (done("7", rows=0), batch_write("7", rows=1), BatchRejection.OTHER_ROWS),
         (done("7", rows=10), batch_write("7", reset=True, rows=20), BatchRejection.OTHER_ROWS),
         (done("7", rows=10), batch_write("7"), BatchVerdict.SKIP),
@@ -164,14 +159,28 @@ def abort_step(
         (done("7"), batch_write("8", OTHER, reset=True), BatchRejection.OTHER_QUERY),
         (
             done("0", OTHER, retired_query_ids=(QUERY,)),
-            batch_write("0", reset=True),
-            BatchRejection.RETIRED_QUERY,
-        ),
-        (
-            done("0", OTHER, retired_query_ids=(QUERY,)),
             batch_write("1"),
             BatchRejection.RETIRED_QUERY,
         ),
+        (NoDecision(), job(), BatchVerdict.WRITE),
+        (NoDecision(), job(QUERY), BatchVerdict.WRITE),
+        (done("7", None), job(), BatchVerdict.SKIP),
+        (done("7"), job(QUERY), BatchVerdict.SKIP),
+        (done("7"), job(), BatchVerdict.SKIP),
+        (done("7", None), job(QUERY), BatchVerdict.SKIP),
+        (DECIDED, job(QUERY), BatchVerdict.SKIP),
+        (done("7"), job("new checkpoint"), BatchRejection.OTHER_QUERYS_BATCH),
+        (done("7", rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
+        (done("7", rows=10), job(QUERY, rows=20), BatchRejection.OTHER_JOBS_ROWS),
+        (done("7", rows=10), job(QUERY, rows=10), BatchVerdict.SKIP),
+        (TO_A, job(rows=10, topics=("a",)), BatchVerdict.SKIP),
+        (TO_A, job(rows=10, topics=("a", "b")), BatchRejection.OTHER_JOBS_ROWS),
+        (TO_A, job(rows=10), BatchVerdict.SKIP),
+        (FOUND, job(QUERY, run_id="r", nonce="n"), BatchVerdict.SKIP),
+        (FOUND, job(QUERY, run_id="r", nonce="m"), BatchRejection.ANOTHER_WRITE),
+        (FOUND, job(QUERY, run_id="r"), BatchRejection.ANOTHER_WRITE),
+        (FOUND, job(QUERY, run_id="s", nonce="m"), BatchVerdict.SKIP),
+        (FOUND, job(QUERY, nonce="m"), BatchVerdict.SKIP),
     ],
 )
 def test_each_state_has_a_verdict_for_a_batch(
@@ -310,39 +319,6 @@ def test_existing_write_belongs_to_the_run_that_found_it() -> None:
     assert next_commit_step(existing, again, ()) == AlreadyDone()
     assert next_commit_step(existing, other, ()) == RejectBatch(BatchRejection.ANOTHER_WRITE)
     assert abort_step(existing, other) == AbortTasks()
-
-
-@pytest.mark.parametrize(
-    ("state", "write", "verdict"),
-    [
-        (NoDecision(), job(), BatchVerdict.WRITE),
-        (NoDecision(), job(QUERY), BatchVerdict.WRITE),
-        (done("7", None), job(), BatchVerdict.SKIP),
-        (done("7"), job(QUERY), BatchVerdict.SKIP),
-        (done("7"), job(), BatchVerdict.SKIP),
-        (done("7", None), job(QUERY), BatchVerdict.SKIP),
-        (DECIDED, job(QUERY), BatchVerdict.SKIP),
-        (done("7"), job("new checkpoint"), BatchRejection.OTHER_QUERYS_BATCH),
-        (done("7", None, rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
-        (done("7", rows=10), job(rows=20), BatchRejection.OTHER_JOBS_ROWS),
-        (done("7", rows=10), job(QUERY, rows=20), BatchRejection.OTHER_JOBS_ROWS),
-        (done("7", rows=10), job(QUERY, rows=10), BatchVerdict.SKIP),
-        (TO_A, job(rows=10, topics=("a",)), BatchVerdict.SKIP),
-        (TO_A, job(rows=10, topics=("a", "b")), BatchRejection.OTHER_JOBS_ROWS),
-        (TO_A, job(rows=10), BatchVerdict.SKIP),
-        (FOUND, job(QUERY, run_id="r", nonce="n"), BatchVerdict.SKIP),
-        (FOUND, job(QUERY, run_id="r", nonce="m"), BatchRejection.ANOTHER_WRITE),
-        (FOUND, job(QUERY, run_id="r"), BatchRejection.ANOTHER_WRITE),
-        (FOUND, job(QUERY, run_id="s", nonce="m"), BatchVerdict.SKIP),
-        (FOUND, job(QUERY, nonce="m"), BatchVerdict.SKIP),
-    ],
-)
-def test_single_batch_of_a_batch_job(
-    state: NoDecision | Decided[Txn] | Done,
-    write: BatchWrite,
-    verdict: BatchVerdict | BatchRejection,
-) -> None:
-    assert batch_verdict(state, write) is verdict
 
 
 @pytest.mark.parametrize(

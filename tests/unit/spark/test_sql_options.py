@@ -50,23 +50,19 @@ def test_secret_in_table_options_is_rejected(name: str) -> None:
     assert "INSERT INTO t WITH" in str(caught.value)
 
 
-@pytest.mark.parametrize("reference", ["env:KAFKA_PASSWORD", "file:/run/secrets/kafka"])
-def test_reference_is_kept(reference: str) -> None:
-    options = SECURED | {"kafka.sasl.password": reference}
-    assert merge_default_options(table_schema(options), {}) == options
-
-
 @pytest.mark.parametrize(
-    "login",
+    ("name", "value"),
     [
-        f'{SCRAM} username="alice" password="file:/run/secrets/kafka";',
-        f"{SCRAM} username=alice password='env:PASSWORD' tokenauth=true;",
-        f'{KERBEROS} useKeyTab=true keyTab="/etc/alice.keytab" principal="alice";',
-        f'{SCRAM} username=a password="env:P" ssl.truststore.location="/etc/ca.jks";',
+        ("password", "env:KAFKA_PASSWORD"),
+        ("password", "file:/run/secrets/kafka"),
+        ("jaas.config", f'{SCRAM} username="alice" password="file:/run/secrets/kafka";'),
+        ("jaas.config", f"{SCRAM} username=alice password='env:PASSWORD' tokenauth=true;"),
+        ("jaas.config", f'{KERBEROS} useKeyTab=true keyTab="/etc/a.keytab" principal="alice";'),
+        ("jaas.config", f'{SCRAM} username=a password="env:P" ssl.truststore.location="/ca.jks";'),
     ],
 )
-def test_login_with_references_only_is_kept(login: str) -> None:
-    options = SECURED | {"kafka.sasl.jaas.config": login}
+def test_references_are_kept(name: str, value: str) -> None:
+    options = SECURED | {f"kafka.sasl.{name}": value}
     assert merge_default_options(table_schema(options), {}) == options
 
 

@@ -53,16 +53,20 @@ def test_wrong_password_fails_immediately(cluster: ScriptedCoordinator) -> None:
         assert caught.value.kafka_error == "SASL_AUTHENTICATION_FAILED"
 
 
-def test_timeout_caused_by_throttling_is_explained(cluster: ScriptedCoordinator) -> None:
-
-    usual = cluster.scripts[ApiKey.INIT_PRODUCER_ID]
+def throttle(cluster: ScriptedCoordinator, api: ApiKey, milliseconds: int) -> None:
+    """Set the throttle time of each response of an API."""
+    usual = cluster.scripts[api]
 
     def throttled(node: int, request: Any) -> dict[str, Any]:
         answer = usual(node, request)
         assert answer is not None
-        return answer | {"throttle_time": timedelta(seconds=60)}
+        return answer | {"throttle_time": timedelta(milliseconds=milliseconds)}
 
-    cluster.scripts[ApiKey.INIT_PRODUCER_ID] = throttled
+    cluster.scripts[api] = throttled
+
+
+def test_timeout_caused_by_throttling_is_explained(cluster: ScriptedCoordinator) -> None:
+    throttle(cluster, ApiKey.INIT_PRODUCER_ID, 60_000)
     with blocking_client(cluster) as client:
         admin = TransactionAdmin(client)
         admin.init_producer_id("orders/stream", 15_000, client.deadline(10))
@@ -95,14 +99,7 @@ def test_closed_connection_is_reopened(cluster: ScriptedCoordinator) -> None:
 
 def test_throttled_broker_gets_no_requests_until_its_pause_ends() -> None:
     cluster = ScriptedCoordinator()
-    usual = cluster.scripts[ApiKey.END_TXN]
-
-    def throttled(node: int, request: Any) -> dict[str, Any]:
-        answer = usual(node, request)
-        assert answer is not None
-        return answer | {"throttle_time": timedelta(milliseconds=150)}
-
-    cluster.scripts[ApiKey.END_TXN] = throttled
+    throttle(cluster, ApiKey.END_TXN, 150)
     with blocking_client(cluster) as client:
         assert end(client, "a") == 0
         begun = time.monotonic()
