@@ -8,7 +8,8 @@ In reading order:
 
 - `session`: the writer thread's entry point (append, flush, report)
 - `session_pool`: the reuse of clients and producer ids by the next task
-- `session_context`: a session's options, and the objects that the session's parts share
+- `session_settings`: a session's options
+- `session_reporting`: its report and debug events
 - `rows`: a chunk of rows before encoding
 - `row_error`: the errors of individual rows
 - `bad_rows`: the count of bad rows, and errors.maxRatio

@@ -10,7 +10,7 @@ Source: Kafka Connect's ``DeadLetterQueueReporter`` (KIP-298), which defines the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from spark_kafka_sink.common.java_integers import MAX_INT
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import lengths_of, nullable_lengths
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers, size_bounds
 from spark_kafka_sink.producer.dead_letter_parts import (
     ALL_PARTS,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
     from spark_kafka_sink.kafka.records.record_decoder import Record
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.dead_letter_parts import Parts
@@ -81,6 +83,21 @@ class DeadLetterTopic:
     """The maximum size of a record in bytes."""
     acls: AclAdvisor | None = None
     """Determines missing ACLs."""
+
+    @classmethod
+    def of(
+        cls, policy: DeadLetterPolicy, task: int, max_record_size: int, acls: AclAdvisor
+    ) -> Self | None:
+        """Return the dead letter topic of a session; None if dead letters are not written."""
+        if policy.dead_letter_topic is None:
+            return None
+        return cls(
+            name=policy.dead_letter_topic,
+            context_headers=policy.context_headers,
+            task=task,
+            largest=max_record_size - HEADER_SIZE,
+            acls=acls,
+        )
 
     def to_dead_letters(
         self, rows: Rows, errors: Errors, details: Sequence[str] | None = None

@@ -10,22 +10,22 @@ MiB. The early samples cover small tasks, and the late samples cover data that c
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
 from spark_kafka_sink.kafka.records.compression import compress, decompress
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
-from spark_kafka_sink.producer.send.request_sender import RequestSender
 from spark_kafka_sink.report.codec_cost import CodecCost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.client.request import Request
+    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+    from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
     from spark_kafka_sink.report.report_builder import ReportBuilder
@@ -98,29 +98,29 @@ class CodecSampler:
 
 
 @dataclass(kw_only=True, eq=False)
-class DryRunRequestSender(RequestSender):
+class DryRun:
     """Completes batches without sending them; a dry run has no producer id."""
 
-    completer: BatchCompleter
+    client: Client
+    listeners: BatchListener
     report: ReportBuilder
-    sampler: CodecSampler
-    _listed: dict[str, int] = field(default_factory=dict, init=False)
-    """Number of each topic's partitions that are already in the report."""
+    completer: BatchCompleter
 
     def __post_init__(self) -> None:
         if self.client.config.enable_idempotence:
             raise AssertionError("a dry run must not request a producer id")
+        self._sampler = CodecSampler(self.client.config, self.report)
+        self._listed: dict[str, int] = {}
+        """Number of each topic's partitions that are already in the report."""
 
-    def _transmit(
-        self, node_id: int, request: Request, batches: list[DrainedBatch], now: float
-    ) -> None:
-        del request
+    def complete(self, node_id: int, batches: list[DrainedBatch], now: float) -> None:
+        """Complete the batches of a request that is not sent to its broker."""
         node = self.client.metadata.cluster.nodes[node_id]
         self.listeners.on_request_sent([batch for _, batch in batches], node)
         for state, batch in batches:
             self.listeners.on_sent(batch, node, 0, now)
             self._list_partitions(batch.topic_partition.topic)
-            self.sampler.offer(batch)
+            self._sampler.offer(batch)
             self.completer.complete_dry_run(state, batch)
         # Notify the writer as a response would, because more may be drained now.
         self.client.network.wakeup()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester
@@ -22,130 +22,146 @@ from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.producer.session_context import SessionContext
+    from spark_kafka_sink.kafka.client.client import Client
+    from spark_kafka_sink.producer.acl_advisor import AclAdvisor
+    from spark_kafka_sink.producer.bad_rows import BadRowCounter
+    from spark_kafka_sink.producer.buffer.session_buffer import SessionBuffer
+    from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
+    from spark_kafka_sink.producer.producer_id import ProducerIdentity
+    from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
+    from spark_kafka_sink.producer.session_reporting import SessionReporting
+    from spark_kafka_sink.producer.session_settings import SessionSettings
+    from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 
 
-def make_sender(context: SessionContext) -> Sender:
-    """Create the session's sender; in a dry run, its requests are not sent."""
-    client, report, listeners = context.client, context.report_builder, context.listeners
-    partitions = SessionPartitions(context.queues)
-    delivery_timeout = DeliveryTimeout(client, context.state)
-    outcome = SessionOutcome(
-        state=context.state,
-        written=context.written,
-        transaction_manager=context.transaction_manager,
-        statuses=report.failures,
-    )
-    completer = BatchCompleter(
-        client=client,
-        accumulator=context.accumulator,
-        partitions=partitions,
-        delivery_timeout=delivery_timeout,
-        identity=context.identity,
-        listeners=listeners,
-        outcome=outcome,
-    )
-    rejections = _rejections(context, partitions, completer, outcome)
-    responses = ResponseHandler(
-        client=client,
-        identity=context.identity,
-        delivery_timeout=delivery_timeout,
-        completer=completer,
-        outcome=outcome,
-        rejections=rejections,
-        breakers=context.breakers,
-        listeners=listeners,
-    )
-    return Sender(
-        client=client,
-        state=context.state,
-        accumulator=context.accumulator,
-        partitions=partitions,
-        completer=completer,
-        outcome=outcome,
-        identity_requests=_identity_requests(context, rejections, outcome),
-        drainer=_drainer(context, partitions),
-        requests=_request_sender(context, completer)(
-            client=client,
-            identity=context.identity,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderAssembly:
+    """The parts of a session that its sender uses."""
+
+    client: Client
+    settings: SessionSettings
+    buffer: SessionBuffer
+    reporting: SessionReporting
+    identity: ProducerIdentity
+    transaction_manager: TransactionManager | None
+    bad_rows: BadRowCounter
+    dead_letter_topic: DeadLetterTopic | None
+    acls: AclAdvisor
+
+    def make_sender(self) -> Sender:
+        """Create the sender; in a dry run, its requests are not sent."""
+        partitions = SessionPartitions(self.buffer.queues)
+        delivery_timeout = DeliveryTimeout(self.client, self.buffer.state)
+        outcome = SessionOutcome(
+            state=self.buffer.state,
+            written=self.reporting.written,
+            transaction_manager=self.transaction_manager,
+            statuses=self.reporting.builder.failures,
+        )
+        completer = BatchCompleter(
+            client=self.client,
+            accumulator=self.buffer.accumulator,
+            partitions=partitions,
+            delivery_timeout=delivery_timeout,
+            identity=self.identity,
+            listeners=self.reporting.listeners,
+            outcome=outcome,
+        )
+        rejections = self._rejections(partitions, completer, outcome)
+        responses = ResponseHandler(
+            client=self.client,
+            identity=self.identity,
+            delivery_timeout=delivery_timeout,
+            completer=completer,
+            outcome=outcome,
+            rejections=rejections,
+            breakers=self.buffer.breakers,
+            listeners=self.reporting.listeners,
+        )
+        requests = RequestSender(
+            client=self.client,
+            identity=self.identity,
             delivery_timeout=delivery_timeout,
             responses=responses,
-            transaction_manager=context.transaction_manager,
-            listeners=listeners,
-        ),
-        responses=responses,
-        statistics=_statistics(context, partitions),
-        broker_meters=report.recorder.brokers,
-    )
+            transaction_manager=self.transaction_manager,
+            listeners=self.reporting.listeners,
+            complete_unsent=self._dry_run(completer) if self.settings.dry_run else None,
+        )
+        return Sender(
+            client=self.client,
+            state=self.buffer.state,
+            accumulator=self.buffer.accumulator,
+            partitions=partitions,
+            completer=completer,
+            outcome=outcome,
+            identity_requests=self._identity_requests(rejections, outcome),
+            drainer=self._drainer(partitions),
+            requests=requests,
+            responses=responses,
+            statistics=self._statistics(partitions),
+            broker_meters=self.reporting.builder.recorder.brokers,
+        )
 
+    def _rejections(
+        self, partitions: SessionPartitions, completer: BatchCompleter, outcome: SessionOutcome
+    ) -> RejectionHandler:
+        config, clock, topic = self.client.config, self.client.clock, self.dead_letter_topic
+        return RejectionHandler(
+            config=config,
+            partitions=partitions,
+            completer=completer,
+            outcome=outcome,
+            bad_rows=self.bad_rows,
+            dead_letters=None if topic is None else DeadLetterBatches(config, clock, topic),
+            acls=self.acls,
+        )
 
-def _rejections(
-    context: SessionContext,
-    partitions: SessionPartitions,
-    completer: BatchCompleter,
-    outcome: SessionOutcome,
-) -> RejectionHandler:
-    config, topic = context.client.config, context.dead_letter_topic
-    clock = context.client.clock
-    return RejectionHandler(
-        config=config,
-        partitions=partitions,
-        completer=completer,
-        outcome=outcome,
-        bad_rows=context.bad_rows,
-        dead_letters=None if topic is None else DeadLetterBatches(config, clock, topic),
-        acls=context.acls,
-    )
+    def _identity_requests(
+        self, rejections: RejectionHandler, outcome: SessionOutcome
+    ) -> IdentityRequests:
+        requester = ProducerIdRequester(self.client, self.identity, self.acls)
+        return IdentityRequests(
+            requester=requester if self.client.config.enable_idempotence else None,
+            transaction_manager=self.transaction_manager,
+            state=self.buffer.state,
+            rejections=rejections,
+            outcome=outcome,
+            listeners=self.reporting.listeners,
+        )
 
+    def _drainer(self, partitions: SessionPartitions) -> Drainer:
+        return Drainer(
+            client=self.client,
+            accumulator=self.buffer.accumulator,
+            assigned_topics=self.buffer.assigned_topics,
+            queues=self.buffer.queues,
+            breakers=self.buffer.breakers,
+            partitions=partitions,
+            transaction_manager=self.transaction_manager,
+        )
 
-def _identity_requests(
-    context: SessionContext, rejections: RejectionHandler, outcome: SessionOutcome
-) -> IdentityRequests:
-    client = context.client
-    requester = ProducerIdRequester(client, context.identity, context.acls)
-    return IdentityRequests(
-        requester=requester if client.config.enable_idempotence else None,
-        transaction_manager=context.transaction_manager,
-        state=context.state,
-        rejections=rejections,
-        outcome=outcome,
-        listeners=context.listeners,
-    )
+    def _dry_run(
+        self, completer: BatchCompleter
+    ) -> Callable[[int, list[DrainedBatch], float], None]:
+        from spark_kafka_sink.producer.dry_run import DryRun  # rarely needed
 
+        dry_run = DryRun(
+            client=self.client,
+            listeners=self.reporting.listeners,
+            report=self.reporting.builder,
+            completer=completer,
+        )
+        return dry_run.complete
 
-def _drainer(context: SessionContext, partitions: SessionPartitions) -> Drainer:
-    return Drainer(
-        client=context.client,
-        accumulator=context.accumulator,
-        assigned_topics=context.assigned_topics,
-        queues=context.queues,
-        breakers=context.breakers,
-        partitions=partitions,
-        transaction_manager=context.transaction_manager,
-    )
-
-
-def _request_sender(
-    context: SessionContext, completer: BatchCompleter
-) -> Callable[..., RequestSender]:
-    if not context.settings.dry_run:
-        return RequestSender
-    from spark_kafka_sink.producer.dry_run import CodecSampler, DryRunRequestSender  # rarely needed
-
-    sampler = CodecSampler(context.client.config, context.report_builder)
-    report = context.report_builder
-    return partial(DryRunRequestSender, completer=completer, report=report, sampler=sampler)
-
-
-def _statistics(context: SessionContext, partitions: SessionPartitions) -> Statistics:
-    return Statistics(
-        name=context.events.session,
-        path=context.settings.statistics_path,
-        client=context.client,
-        accumulator=context.accumulator,
-        pool=context.pool,
-        identity=context.identity,
-        report_builder=context.report_builder,
-        partitions=partitions,
-        transaction_manager=context.transaction_manager,
-    )
+    def _statistics(self, partitions: SessionPartitions) -> Statistics:
+        return Statistics(
+            name=self.reporting.events.session,
+            path=self.settings.statistics_path,
+            client=self.client,
+            accumulator=self.buffer.accumulator,
+            pool=self.buffer.pool,
+            identity=self.identity,
+            report_builder=self.reporting.builder,
+            partitions=partitions,
+            transaction_manager=self.transaction_manager,
+        )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.kafka.client.client import THREAD_CHECK_S, Client
+from spark_kafka_sink.producer.acl_advisor import AclAdvisor
 from spark_kafka_sink.producer.append.admission_control import AdmissionControl
 from spark_kafka_sink.producer.append.chunk import RoutedChunk
 from spark_kafka_sink.producer.append.chunk_encoder import ChunkEncoder
@@ -19,10 +20,15 @@ from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
 from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
 from spark_kafka_sink.producer.append.validator import RowValidator
+from spark_kafka_sink.producer.bad_rows import BadRowCounter
+from spark_kafka_sink.producer.buffer.session_buffer import SessionBuffer
+from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.producer_id import ProducerIdentity
 from spark_kafka_sink.producer.row_error import RowError
-from spark_kafka_sink.producer.sender_assembly import make_sender
-from spark_kafka_sink.producer.session_context import SessionContext, SessionSettings
+from spark_kafka_sink.producer.sender_assembly import SenderAssembly
+from spark_kafka_sink.producer.session_reporting import SessionReporting
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 from spark_kafka_sink.report.metrics.metrics_recorder import TopicCounts
 
 if TYPE_CHECKING:
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.producer.append.chunk import AdmittedChunk
     from spark_kafka_sink.producer.rows import Rows
+    from spark_kafka_sink.producer.send.sender import Sender
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.progress_counts import ProgressCounts
@@ -85,48 +92,42 @@ class ProducerSession:
             identity = ProducerIdentity(transactional_id=transaction.transactional_id)
         self.identity = identity or ProducerIdentity()
         self.identity.begin_session()
-        self.context = SessionContext(
-            client,
-            identity=self.identity,
-            settings=settings or SessionSettings(),
-            transaction=transaction,
-            executor=executor,
+        self._settings = settings or SessionSettings()
+        self.reporting = SessionReporting(client.config, self._settings)
+        self.buffer = SessionBuffer(
+            client, self._settings.throttling, self.reporting.listeners, executor
         )
+        policy = self._settings.dead_letters
+        acl = None if transaction is None else transaction.acl
+        self._acls = AclAdvisor(client, policy.dead_letter_topic, acl)
+        self._bad_rows = BadRowCounter(policy, self._acls)
+        self._dead_letter_topic = DeadLetterTopic.of(
+            policy, self._settings.task_number, client.config.max_record_size, self._acls
+        )
+        self.transaction_manager: TransactionManager | None = None
+        if transaction is not None:
+            self.transaction_manager = TransactionManager(
+                client, self.identity, transaction, self._acls
+            )
         self._started = client.clock.monotonic()
-        self._accumulator = self.context.accumulator
-        self._recorder = self.context.report_builder.recorder
-        self._transaction_manager = self.context.transaction_manager
-        self.topics = TopicMetadata(client, self.context.acls, self.context.state)
+        self._recorder = self.reporting.builder.recorder
+        self.topics = TopicMetadata(client, self._acls, self.buffer.state)
         self.partitioner = Partitioner(client.config, client.random)
         self._validator = RowValidator(
             config=client.config,
-            bad_rows=self.context.bad_rows,
-            dead_letter_topic=self.context.dead_letter_topic,
+            bad_rows=self._bad_rows,
+            dead_letter_topic=self._dead_letter_topic,
             topics=self.topics,
             partitioner=self.partitioner,
         )
-        self.admission = AdmissionControl(
-            config=client.config,
-            metadata=client.metadata,
-            rates=self.context.settings.throttling.rates,
-            state=self.context.state,
-            pool=self.context.pool,
-            quotas=self.context.quotas,
-            breakers=self.context.breakers,
-            topics=self.topics,
-        )
-        self._sticky = _sticky_partitioner(self.context)
+        self.admission = self._admission_control()
+        self._sticky = self._sticky_partitioner()
         self._encoder = ChunkEncoder(
-            client.config, client.clock, client.batch_size_limits, self._accumulator
+            client.config, client.clock, client.batch_size_limits, self.buffer.accumulator
         )
-        self.sender = make_sender(self.context)
+        self.sender = self._make_sender()
         self._last_slice_count = 0
-        self.context.events.on_opened(client.name, client.config.buffer_memory)
-        client.network.set_client_id(self.context.settings.client_id)
-        client.attach(self.sender)
-        client.metadata.assume(self.context.settings.assumed_topics)
-        if self.context.dead_letter_topic is not None:
-            self.topics.add_topics((self.context.dead_letter_topic.name,))
+        self._begin()
 
     def append(self, rows: Rows) -> None:
         """Append n rows; block while the buffer is full.
@@ -157,7 +158,7 @@ class ProducerSession:
         self.client.check_process()
         started = self.client.clock.monotonic()
         self.topics.finish_waiting()
-        self._accumulator.flush()
+        self.buffer.accumulator.flush()
         self._recorder.flush_time += self.client.clock.monotonic() - started
 
     def flush_transaction(self) -> TransactionalProducer | None:
@@ -169,24 +170,24 @@ class ProducerSession:
         Raises:
             BaseException: the error that ended the session.
         """
-        if self._transaction_manager is None:
+        if self.transaction_manager is None:
             return None
-        self._accumulator.flush()
-        opened = self._transaction_manager.transaction
+        self.buffer.accumulator.flush()
+        opened = self.transaction_manager.transaction
         # If the session failed after this flush, there is no transaction; raise the error.
-        self._accumulator.flush()
+        self.buffer.accumulator.flush()
         return opened
 
     @property
     def has_sent_init_producer_id(self) -> bool:
         """True if InitProducerId was sent, so the session might write to a shared transaction."""
-        manager = self._transaction_manager
+        manager = self.transaction_manager
         return manager is not None and manager.has_sent_init_producer_id
 
     @property
     def transaction_started_ms(self) -> int | None:
         """Earliest time at which the transaction may have begun, in milliseconds since 1970."""
-        manager = self._transaction_manager
+        manager = self.transaction_manager
         return None if manager is None else manager.timer.started_ms
 
     def abort_transaction(self, seconds: float) -> bool:
@@ -196,7 +197,7 @@ class ProducerSession:
         transaction after transaction.timeout.ms. Call this method before the session is discarded,
         even after a failure; it does not raise.
         """
-        transaction_manager = self._transaction_manager
+        transaction_manager = self.transaction_manager
         if transaction_manager is None or self.client.is_forked:
             return transaction_manager is None
         transaction_manager.request_abort()
@@ -213,11 +214,11 @@ class ProducerSession:
         """Return the delivery report; it is complete after `flush`."""
         duration = self.client.clock.monotonic() - self._started
         topics = self.client.metadata.cluster.topics
-        return self.context.report_builder.build(
+        return self.reporting.builder.build(
             task,
             int(duration * 1000),
-            bad_rows=self.context.bad_rows.build(),
-            buffer=self.context.pool.usage(),
+            bad_rows=self._bad_rows.build(),
+            buffer=self.buffer.pool.usage(),
             topics=TopicCounts(
                 partitions={name: topic.partition_count for name, topic in topics.items()},
                 keyed_records=self.partitioner.keyed_rows,
@@ -228,13 +229,13 @@ class ProducerSession:
     @property
     def written_topics(self) -> tuple[WrittenTopic, ...]:
         """The names and ids of the topics that have acknowledged records of a flushed session."""
-        return self.context.written.all()
+        return self.reporting.written.all()
 
     def progress(self) -> SessionProgress:
         """Return the session's progress; any thread may call this."""
         return SessionProgress(
-            counts=self.context.report_builder.progress(),
-            is_buffer_full=self.context.pool.writer_waiting_since is not None,
+            counts=self.reporting.builder.progress(),
+            is_buffer_full=self.buffer.pool.writer_waiting_since is not None,
             is_connected=bool(list(self.client.network.connected())),
         )
 
@@ -246,7 +247,7 @@ class ProducerSession:
             self.client.detach()
             self.sender.finish()
         finally:
-            self.context.compressor.close()
+            self.buffer.compressor.close()
 
     def _write(self, chunk: AdmittedChunk, arrived_ms: int) -> NDArray[np.int8] | None:
         """Route, lay out, encode and append an admitted chunk.
@@ -262,11 +263,11 @@ class ProducerSession:
             for ordered in self.admission.in_quota_order(routed):
                 slices, charge = self._encoder.encode(ordered, arrived_ms)
                 self._last_slice_count = len(slices)
-                self._accumulator.append(slices, charge, ordered.size)
+                self.buffer.accumulator.append(slices, charge, ordered.size)
                 reserved -= ordered.size
         finally:
             if reserved:
-                self._accumulator.cancel_layout(reserved)
+                self.buffer.accumulator.cancel_layout(reserved)
         return errors
 
     def _route(self, chunk: AdmittedChunk) -> RoutedChunk:
@@ -280,7 +281,7 @@ class ProducerSession:
         Return None if there are no such rows. Also return None if these rows cannot be sent to a
         dead letter topic; in that case, they wait like other rows.
         """
-        dead_letter_topic = self.context.dead_letter_topic
+        dead_letter_topic = self._dead_letter_topic
         if dead_letter_topic is None or chunk.rows.topics == (dead_letter_topic.name,):
             return None
         broken = chunk.route.rows_of(chunk.blocked_targets.breaker_open)
@@ -294,16 +295,49 @@ class ProducerSession:
             for admitted in self.admission.admit(dead_letters):
                 self._write(admitted, arrived_ms)
 
+    def _begin(self) -> None:
+        client, topic = self.client, self._dead_letter_topic
+        self.reporting.events.on_opened(client.name, client.config.buffer_memory)
+        client.network.set_client_id(self._settings.client_id)
+        client.attach(self.sender)
+        client.metadata.assume(self._settings.assumed_topics)
+        if topic is not None:
+            self.topics.add_topics((topic.name,))
 
-def _sticky_partitioner(context: SessionContext) -> StickyPartitioner:
-    client = context.client
-    return StickyPartitioner(
-        config=client.config,
-        clock=client.clock,
-        random=client.random,
-        learned_limits=client.batch_size_limits,
-        accumulator=context.accumulator,
-        assigned_topics=context.assigned_topics,
-        queues=context.queues,
-        breakers=context.breakers,
-    )
+    def _admission_control(self) -> AdmissionControl:
+        return AdmissionControl(
+            config=self.client.config,
+            metadata=self.client.metadata,
+            rates=self._settings.throttling.rates,
+            state=self.buffer.state,
+            pool=self.buffer.pool,
+            quotas=self.buffer.quotas,
+            breakers=self.buffer.breakers,
+            topics=self.topics,
+        )
+
+    def _sticky_partitioner(self) -> StickyPartitioner:
+        return StickyPartitioner(
+            config=self.client.config,
+            clock=self.client.clock,
+            random=self.client.random,
+            learned_limits=self.client.batch_size_limits,
+            accumulator=self.buffer.accumulator,
+            assigned_topics=self.buffer.assigned_topics,
+            queues=self.buffer.queues,
+            breakers=self.buffer.breakers,
+        )
+
+    def _make_sender(self) -> Sender:
+        assembly = SenderAssembly(
+            client=self.client,
+            settings=self._settings,
+            buffer=self.buffer,
+            reporting=self.reporting,
+            identity=self.identity,
+            transaction_manager=self.transaction_manager,
+            bad_rows=self._bad_rows,
+            dead_letter_topic=self._dead_letter_topic,
+            acls=self._acls,
+        )
+        return assembly.make_sender()

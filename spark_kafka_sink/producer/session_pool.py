@@ -16,7 +16,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.producer.session_context import SessionSettings
+    from spark_kafka_sink.producer.session_settings import SessionSettings
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.integration.support.tolerant_writes import TOLERATE, batch, context, write, write_keyed
 from tests.support.producer_writes import rows

@@ -7,8 +7,8 @@ import pytest
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.support.producer_writes import numbered
 

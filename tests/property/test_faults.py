@@ -26,7 +26,7 @@ quietly = settings(max_examples=250, deadline=None, suppress_health_check=[Healt
 def play(sim: World, todo: list[tuple[int, int]], moved: list[tuple[int, int]]) -> None:
     """Append, move leaders and release held responses until all batches are settled."""
     steps = dict(moved)
-    state = sim.session.context.state
+    state = sim.buffer.state
     for step in range(8_000):
         if todo and not step % 3 and state.error is None:
             partition, count = todo.pop()

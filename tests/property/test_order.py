@@ -92,7 +92,7 @@ class Plan:
             self._turns(sim, chunk.turns)
         sim.close_batches()
         for _ in range(8_000):
-            if not sim.session.context.state.incomplete_batches:
+            if not sim.buffer.state.incomplete_batches:
                 return
             self._turns(sim, 1)
         raise AssertionError("it takes for ever")
@@ -135,7 +135,7 @@ def check_order(sim: World, appended: int) -> None:
         total += len(numbers)
     assert total == appended
     assert sim.statuses() == {DeliveryStatus.PERSISTED: appended}
-    assert sim.session.context.pool.used == 0
+    assert sim.buffer.pool.used == 0
 
 
 @given(st.lists(passing, max_size=25), chunks, moves, codecs, lingers, partitioners, spreads)

@@ -2,6 +2,7 @@
 
 In reading order:
 
+- `session_buffer`: the session's state, memory limits, batches and queues
 - `session_state`: the session's lock and error, and the writer's waits
 - `buffer_pool`: the accounting for buffer.memory
 - `buffer_quotas`: the share of the buffer for each partition and broker

@@ -9,6 +9,8 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.producer.send.produce_request import produce_request
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
@@ -31,6 +33,8 @@ class RequestSender:
     responses: ResponseHandler
     transaction_manager: TransactionManager | None
     listeners: BatchListener
+    complete_unsent: Callable[[int, list[DrainedBatch], float], None] | None
+    """Completes the batches of a request instead of sending it; None unless this is a dry run."""
     _connect_attempts: dict[int, int] = field(default_factory=dict, init=False)
     """The number of failed connection attempts to each broker since the last request to it, at the
     time of the latest metadata refresh that such a failure caused.
@@ -70,7 +74,10 @@ class RequestSender:
             self.transaction_manager.on_sending(
                 [batch.topic_partition for _, batch in batches], now
             )
-        self._transmit(node_id, request, batches, now)
+        if self.complete_unsent is None:
+            self._transmit(node_id, request, batches, now)
+        else:
+            self.complete_unsent(node_id, batches, now)
 
     def _begin_attempt(self, state: PartitionState, batch: ProducerBatch, now: float) -> None:
         """Record that a batch is being sent, with a new sequence if it is sent first."""
@@ -85,7 +92,7 @@ class RequestSender:
     def _transmit(
         self, node_id: int, request: Request, batches: list[DrainedBatch], now: float
     ) -> None:
-        """Send the request and update the metrics; a dry run overrides this method."""
+        """Send the request and update the metrics."""
         correlation_id = self.client.network.send(node_id, request, now)
         node = self.client.metadata.cluster.nodes[node_id]
         if correlation_id:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
+from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
 from spark_kafka_sink.kafka.client.closed_connections import ClosedConnections
 from spark_kafka_sink.kafka.protocol import transactions
@@ -85,6 +86,9 @@ class TransactionManager:
         identity: the producer's identity, new for each transaction.
         settings: the transaction.
         acls: determines missing ACLs.
+
+    Raises:
+        ConfigError: the producer is not idempotent.
     """
 
     def __init__(
@@ -94,6 +98,11 @@ class TransactionManager:
         settings: TransactionSettings,
         acls: AclAdvisor,
     ) -> None:
+        if not client.config.enable_idempotence:
+            raise ConfigError(
+                "a transaction needs an idempotent producer",
+                hint="Set kafka.enable.idempotence=true and kafka.acks=all.",
+            )
         self.settings = settings
         self._client = client
         self.identity = identity

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
-    from spark_kafka_sink.producer.session_context import SessionSettings
+    from spark_kafka_sink.producer.session_settings import SessionSettings
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
@@ -155,7 +155,7 @@ class TaskWriter:
 
     def session_settings(self) -> SessionSettings:
         """Return the session settings that are not part of the producer's configuration."""
-        from spark_kafka_sink.producer.session_context import SessionSettings
+        from spark_kafka_sink.producer.session_settings import SessionSettings
         from spark_kafka_sink.spark.runtime.worker_context import arrow_batch_limits, client_id
 
         return SessionSettings(

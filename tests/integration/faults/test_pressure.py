@@ -12,8 +12,8 @@ from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import discard_session
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.support.producer_writes import config, rows, session
 from tests.support.waiting import wait_until

@@ -8,8 +8,8 @@ import pyarrow as pa
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.spark.rows.rows_from_arrow import read_rows
 from tests.support.column_roles import column_roles

@@ -11,8 +11,8 @@ from spark_kafka_sink.kafka.protocol.error_codes import COORDINATOR_UNAVAILABLE
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import discard_session
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from tests.support.producer_writes import config
 from tests.support.waiting import retry

@@ -8,9 +8,9 @@ import pytest
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
-from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import borrow_session, discard_session
 from spark_kafka_sink.producer.session_pool import give_back_session as give_back
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.integration.support.transactions import end, settings, transaction
 from tests.support.producer_writes import config, numbered, rows

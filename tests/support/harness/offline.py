@@ -83,7 +83,7 @@ def offline(
 def take_batches(session: ProducerSession) -> dict[TopicPartition, list[ProducerBatch]]:
     """Remove and return all batches of the session, in order for each partition."""
     taken: dict[TopicPartition, list[ProducerBatch]] = {}
-    for batch in session.context.accumulator.take_all():
+    for batch in session.buffer.accumulator.take_all():
         taken.setdefault(batch.topic_partition, []).append(batch)
     return taken
 

@@ -17,11 +17,12 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.producer.buffer.session_buffer import SessionBuffer
 from spark_kafka_sink.producer.producer_id import ProducerIdentity
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.session_context import SessionSettings
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_attempt import TaskAttempt
@@ -112,6 +113,11 @@ class World:
         """The sender of the current session."""
         return self.session.sender
 
+    @property
+    def buffer(self) -> SessionBuffer:
+        """The buffer of the current session."""
+        return self.session.buffer
+
     def add_topics(self, names: tuple[str, ...]) -> None:
         """Add topics whose metadata the session needs."""
         self.session.topics.add_topics(names)
@@ -178,7 +184,7 @@ class World:
 
     def close_batches(self) -> None:
         """Close all open batches, as a flush does."""
-        self.session.context.accumulator.close_open()
+        self.buffer.accumulator.close_open()
 
     def append_while_stepping(self, rows: Rows, tick: float = TICK) -> None:
         """Append in another thread, and run steps until that call returns or raises."""
@@ -187,13 +193,13 @@ class World:
     @contextmanager
     def blocked_writer(self) -> Iterator[None]:
         """Block a writer thread on the memory limit while the context is active."""
-        pool, released = self.session.context.pool, Event()
+        pool, released = self.buffer.pool, Event()
         waiting = Thread(target=lambda: pool.wait_for_room(released.is_set, 1), daemon=True)
         waiting.start()
         wait_until(lambda: pool.writer_waiting_since is not None)
         yield
         released.set()
-        self.session.context.state.wake_writer()
+        self.buffer.state.wake_writer()
         waiting.join(TIMEOUT_S)
 
     def run_while_stepping(self, call: Callable[[], T], tick: float = TICK) -> T:
@@ -211,12 +217,12 @@ class World:
         while not outcome.done():
             assert time.monotonic() < deadline, "timeout"
             self.step(tick)
-            self.session.context.state.wake_writer()
+            self.buffer.state.wake_writer()
         return outcome.result()
 
     def finish(self, tick: float = TICK) -> None:
         """Run steps until every batch is complete; raise the error of the session, if any."""
-        state = self.session.context.state
+        state = self.buffer.state
         self.run(lambda: state.error is not None or not state.incomplete_batches, tick)
         self.session.flush()
 
@@ -257,8 +263,8 @@ class World:
 
     def check_memory_accounting(self) -> None:
         """Check that no memory is in use and no batch is incomplete."""
-        assert self.session.context.pool.used == 0
-        assert self.session.context.state.incomplete_batches == 0
+        assert self.buffer.pool.used == 0
+        assert self.buffer.state.incomplete_batches == 0
 
     def close(self) -> None:
         """Close the session, the client and the cluster."""

@@ -67,7 +67,7 @@ class Writer:
             deadline = time.monotonic() + SOON
             while not done.done() and not clock.was_read_by_other_thread():
                 assert time.monotonic() < deadline, "it never looks at the clock"
-                self.sim.session.context.state.wake_writer()
+                self.sim.buffer.state.wake_writer()
                 time.sleep(0)
             return done.done()
 

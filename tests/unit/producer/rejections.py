@@ -5,7 +5,7 @@ from typing import Any
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
 from spark_kafka_sink.config.throttling import BreakerConfig, ThrottlingConfig
 from spark_kafka_sink.kafka.records.record_decoder import Record
-from spark_kafka_sink.producer.session_context import SessionSettings
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.log import FakeLog
 from tests.support.harness.world import World

@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session_context import SessionSettings
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 from tests.unit.producer.rejections import (
@@ -62,7 +62,7 @@ def test_rejected_records_open_no_breaker(
             with pytest.raises(DeliveryError) as caught:
                 sim.finish()
             assert caught.value.kafka_error == ErrorCode(code).name.upper()
-        watch, now = sim.session.context.breakers, sim.clock.monotonic()
+        watch, now = sim.buffer.breakers, sim.clock.monotonic()
         assert not watch.is_open(TopicPartition("t", 0), 1, now)
         assert watch._job.tally(now).failed == 0
 
@@ -88,7 +88,7 @@ def test_job_breaker_fails_the_task_at_its_failure_threshold(threshold: int) -> 
 def test_partition_breaker_opens_at_its_failure_threshold(threshold: int) -> None:
     breaker = BreakerConfig(target=Thresholds(failures=threshold), open_ms=60_000)
     with world(cluster(u=1), tolerant(breaker=breaker)) as sim:
-        watch = sim.session.context.breakers
+        watch = sim.buffer.breakers
         for number in range(threshold):
             assert not watch.is_open(TopicPartition("t", 0), 1, sim.clock.monotonic())
             sim.fault(Fault(error=ErrorCode.topic_authorization_failed))
@@ -150,8 +150,8 @@ def test_denied_topic_does_not_fail_other_topics(code: int, row_error: str, *, k
             assert "AUTHORIZATION" in reason(letters(sim)[0]) or "INVALID" in reason(
                 letters(sim)[0]
             )
-        assert sim.session.context.pool.used == 0
-        assert sim.session.context.state.incomplete_batches == 0
+        assert sim.buffer.pool.used == 0
+        assert sim.buffer.state.incomplete_batches == 0
 
 
 def test_rows_after_those_of_a_denied_topic_have_no_sequence_gap() -> None:
@@ -291,7 +291,7 @@ def test_rejected_batch_is_halved_until_bad_records_are_found(code: int, *, keep
         reason = "OVERSIZED" if code == ErrorCode.record_list_too_large else "REJECTED"
         assert counts(sim) == {reason: (3, 0) if keep else (0, 3)}
         assert picky.judged < 64
-        assert sim.session.context.pool.used == 0
+        assert sim.buffer.pool.used == 0
 
 
 def test_invalid_record_indexes_are_ignored() -> None:

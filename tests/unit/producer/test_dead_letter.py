@@ -126,8 +126,8 @@ def test_part_exceeding_the_dead_letter_topics_limit_is_left_out(case: str) -> N
         (dead,) = letters(sim)
         assert (dead.key, dead.value, row_headers(dead).get("h")) == expected
         assert words in message(dead)
-        assert sim.session.context.state.incomplete_batches == 0
-        assert sim.session.context.pool.used == 0
+        assert sim.buffer.state.incomplete_batches == 0
+        assert sim.buffer.pool.used == 0
 
 
 @pytest.mark.parametrize("part", ["value", "key", "headers"])

@@ -14,7 +14,7 @@ from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.dry_run import SAMPLED_BYTES, CodecSampler, is_sampled
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.producer.session_context import SessionSettings
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.report_builder import ReportBuilder
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.support.harness.fake import FakeCluster

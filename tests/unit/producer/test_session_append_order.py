@@ -179,7 +179,7 @@ def denied_during_retry(sim: World) -> int:
     sim.run(lambda: len(sim.cluster.seen) > 4)
     sim.cluster.metadata_errors["t"] = DENIED
     sim.client.metadata.request_refresh()
-    sim.run(lambda: not sim.session.context.state.incomplete_batches)
+    sim.run(lambda: not sim.buffer.state.incomplete_batches)
     sim.cluster.faults.clear()
     sim.cluster.metadata_errors.clear()
     return 6

@@ -55,7 +55,7 @@ def never(*_: object) -> NoReturn:
 def test_connections_count_for_a_session_until_it_is_closed() -> None:
     client = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never)
     session = ProducerSession(client)
-    meters = session.context.report_builder.recorder.brokers
+    meters = session.reporting.builder.recorder.brokers
     assert client.network.metrics.meters is meters
     session.close()
     assert client.network.metrics.meters is not meters

@@ -109,7 +109,7 @@ def count_calls(work: Callable[[], object]) -> Counter[tuple[str, str]]:
 def calls_for(rows: Rows) -> Counter[tuple[str, str]]:
     with offline(config(**SETTINGS), {"a": 6, "b": 3, "c": 1}) as session:
         calls = count_calls(lambda: session.append(rows))
-        batches = session.context.accumulator.take_all()
+        batches = session.buffer.accumulator.take_all()
     assert sum(batch.records for batch in batches) == len(rows)
     return calls
 
@@ -164,10 +164,10 @@ def drain_with_a_retry(sim: World, partitions: int) -> int:
     sim.finish()
     state = sim.sender.partitions.of(TopicPartition("t", 0))
     sim.session.append(rows(1))
-    sim.session.context.accumulator.close_due(sim.clock.monotonic() + 1)
-    batch = sim.session.context.queues.head(state.topic_partition)
+    sim.buffer.accumulator.close_due(sim.clock.monotonic() + 1)
+    batch = sim.buffer.queues.head(state.topic_partition)
     assert batch is not None
-    sim.session.context.accumulator.drain(batch, state.topic_partition)
+    sim.buffer.accumulator.drain(batch, state.topic_partition)
     state.mark_sent(batch, 1)
     state.retry(batch, sim.clock.monotonic() + 10)
     return count_calls(lambda: sim.sender.drainer.drain(sim.clock.monotonic())).total()
@@ -176,7 +176,7 @@ def drain_with_a_retry(sim: World, partitions: int) -> int:
 def append_under_pressure(sim: World, partitions: int) -> int:
     """Return the calls of an append while more than half of the buffer is used."""
     sim.session.append(rows(partitions))
-    pool = sim.session.context.pool
+    pool = sim.buffer.pool
     pool.charge(BUFFER * 3 // 4 - pool.used)
     return count_calls(lambda: sim.session.append(rows(1))).total()
 
@@ -184,7 +184,7 @@ def append_under_pressure(sim: World, partitions: int) -> int:
 def check_quota(sim: World, partitions: int) -> int:
     """Return the calls of the check whether a batch without a partition may get a partition."""
     sim.session.append(rows(partitions))
-    quotas, cluster = sim.session.context.quotas, sim.client.metadata.cluster
+    quotas, cluster = sim.buffer.quotas, sim.client.metadata.cluster
     topic_partition = TopicPartition("t", 0)
     quotas.change(topic_partition, BUFFER // 2)
     assert quotas.is_over_quota(topic_partition, BUFFER // 2, cluster)

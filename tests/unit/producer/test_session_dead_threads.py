@@ -29,7 +29,7 @@ from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.session_context import SessionSettings
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from tests.support.harness.offline import config, topic
 from tests.support.waiting import wait_until
 from tools.support.waiting import poll
@@ -221,7 +221,7 @@ def test_wait_ends_if_the_sender_dies(
     error: type[BaseException],
 ) -> None:
     with running_session(SETTINGS.get(wait), **OPTIONS.get(wait, {})) as session:
-        changed = session.context.state.changed
+        changed = session.buffer.state.changed
         wait_for_change = changed.wait
 
         def die_and_wait(seconds: float) -> bool:
@@ -279,7 +279,7 @@ def test_many_short_waits_are_not_a_stall() -> None:
         assert entered.wait(SOON)
         try:
             for _ in range(400):
-                session.context.state.wait_for(lambda: False, 0.0005)
+                session.buffer.state.wait_for(lambda: False, 0.0005)
             assert not session.client.is_dead
         finally:
             released.set()
@@ -322,7 +322,7 @@ def test_wait_ends_if_the_codec_thread_died(wait: str) -> None:
     with running_session(SETTINGS.get(wait), compression_type="lz4", **options) as session:
         session.append(rows())
         number = codec_thread_id()
-        wait_until(lambda: not session.context.accumulator._compressor._pending)
+        wait_until(lambda: not session.buffer.accumulator._compressor._pending)
         time.sleep(0.05)  # the idle thread waits for the next batch
         victim = ctypes.c_ulong(number)
         assert ctypes.pythonapi.PyThreadState_SetAsyncExc(victim, ctypes.py_object(SystemExit)) == 1
@@ -412,7 +412,7 @@ def test_forked_child_reports_missing_threads(work: Callable[[ProducerSession], 
 
 
 def hold(session: ProducerSession, held: Event, done: Event) -> None:
-    with session.context.state.lock:
+    with session.buffer.state.lock:
         held.set()
         done.wait(SOON)
 

@@ -114,7 +114,7 @@ def test_append_after_failure_raises_it_again(sim: World) -> None:
     with pytest.raises(DeliveryError) as again:
         sim.session.append(rows_like(sim))
     assert again.value is error
-    assert sim.session.context.pool.used == 0
+    assert sim.buffer.pool.used == 0
 
 
 def rows_like(sim: World) -> Rows:
@@ -124,7 +124,7 @@ def rows_like(sim: World) -> Rows:
 def test_flush_never_reports_success_after_failure() -> None:
     """The last batch is settled just before the error is set: flush must not return in between."""
     with world(delivery_timeout_ms=1_000, request_timeout_ms=500, linger_ms=0) as sim:
-        accumulator = sim.session.context.accumulator
+        accumulator = sim.buffer.accumulator
         complete = accumulator.complete
 
         def slowly(batch: ProducerBatch) -> None:
@@ -143,7 +143,7 @@ def test_flush_never_reports_success_after_failure() -> None:
         sim.send_batches(1)
         outcome: Future[None] = Future()
         Thread(target=lambda: flush_into(outcome), daemon=True).start()
-        sim.run(lambda: sim.session.context.state.error is not None)
+        sim.run(lambda: sim.buffer.state.error is not None)
         assert isinstance(outcome.exception(timeout=10), DeliveryError)
         assert sim.statuses() == {NOT: 3}
 

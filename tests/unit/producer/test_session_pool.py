@@ -20,13 +20,13 @@ from spark_kafka_sink.config.security.security_config import (
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.session_context import SessionSettings
 from spark_kafka_sink.producer.session_pool import (
     borrow_session,
     discard_session,
     give_back_session,
     idle_clients,
 )
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
@@ -144,7 +144,7 @@ def test_client_id_of_the_user_has_priority(of_user: str, of_task: str, shown: s
 
 
 @pytest.mark.parametrize("is_pooled", [False, True])
-@pytest.mark.parametrize("part", ["Partitioner", "make_sender", "TopicMetadata"])
+@pytest.mark.parametrize("part", ["Partitioner", "SenderAssembly", "TopicMetadata"])
 def test_client_is_closed_if_the_session_cannot_be_created(
     part: str, is_pooled: bool, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,7 +155,7 @@ def test_client_is_closed_if_the_session_cannot_be_created(
             super().close()
             clients.append(self)
 
-    def fail(*_: object) -> NoReturn:
+    def fail(*_: object, **__: object) -> NoReturn:
         raise ConfigError("no")
 
     monkeypatch.setattr("spark_kafka_sink.producer.session_pool.Client", Recorded)
@@ -180,7 +180,7 @@ def test_transactional_identity_is_never_reused() -> None:
     third = borrow_session(producer)
     assert third.client is first.client
     assert third.identity.transactional_id is None
-    assert third.context.transaction_manager is None
+    assert third.transaction_manager is None
     assert third.flush_transaction() is None
     discard_session(third)
 

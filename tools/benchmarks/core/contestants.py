@@ -291,7 +291,7 @@ class Watch:
 
 def _watch(session: ProducerSession, watch: Watch) -> None:
     """Patch the session to report each acknowledged batch. The product has no hook for this."""
-    accumulator = session._accumulator
+    accumulator = session.buffer.accumulator
     settle = accumulator.complete
 
     def settled(batch: ProducerBatch) -> None:

@@ -158,7 +158,7 @@ def close_sessions() -> None:
 
 
 def _listen(session: ProducerSession, written: SessionResult) -> None:
-    report = session.context.report_builder
+    report = session.reporting.builder
     original = report.count_acknowledged
 
     def acknowledged(batch: FinishedBatch, base_offset: int | None) -> None:

@@ -40,7 +40,7 @@ def first_broker(sim: World) -> BrokerConnection:
 
 def failure(sim: World, tick: float = 0.005) -> KafkaProdError:
     """Return the error of the session."""
-    state = sim.session.context.state
+    state = sim.buffer.state
     sim.run(lambda: state.error is not None, tick)
     assert isinstance(state.error, KafkaProdError)
     return state.error

@@ -22,7 +22,7 @@ from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.breaker import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session_context import SessionSettings
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault, Peer
 from tests.support.harness.world import World, world
 
@@ -125,16 +125,16 @@ def numbered_rows(first: int, rows: int) -> Rows:
 
 
 def bytes_of_stalled(sim: World) -> int:
-    quotas = sim.session.context.quotas
+    quotas = sim.buffer.quotas
     return sum(quotas.charged_bytes(TopicPartition("t", number)) for number in (1, 3))
 
 
 def unassigned_records(sim: World) -> list[ProducerBatch]:
     """Return the records without a partition, including those in open batches."""
-    context, unassigned = sim.session.context, TopicPartition("t", UNASSIGNED)
-    with context.state.lock:
-        waiting = context.queues.batches_of(lambda queue: queue == unassigned)
-        opened = context.accumulator.open_batches()
+    buffer, unassigned = sim.buffer, TopicPartition("t", UNASSIGNED)
+    with buffer.state.lock:
+        waiting = buffer.queues.batches_of(lambda queue: queue == unassigned)
+        opened = buffer.accumulator.open_batches()
         return waiting + [batch for partition, batch in opened if partition == unassigned]
 
 
@@ -178,7 +178,7 @@ class ConcurrentTopics(dict[str, ClusterTopic]):
 def test_writer_adds_topic_while_sender_counts_shares() -> None:
     with world(FakeCluster(nodes=2, topics={"t": 4, "u": 4}), buffer_memory=BUFFER) as sim:
         sim.send([b"." * 5_000], 0)
-        quotas, cluster = sim.session.context.quotas, sim.client.metadata.cluster
+        quotas, cluster = sim.buffer.quotas, sim.client.metadata.cluster
         learning = ConcurrentTopics(cluster.topics, sim)
         over_quota = quotas.partitions_over_quota(SHARE, replace(cluster, topics=learning))
         assert 0 in over_quota["t"]
@@ -201,7 +201,7 @@ def test_keyless_rows_do_not_wait_for_stalled_broker(batch_size: int) -> None:
         is_blocked = in_flight(sim, 1, 3)
         assert 0 < is_blocked <= 2 * sim.config.max_in_flight * batch_size // 90
         assert logged(cluster, 0, 2) >= rows - is_blocked
-        assert not sim.session.context.queues.batches()
+        assert not sim.buffer.queues.batches()
         cluster.resume()
         sim.finish()
         sim.check_accounting()
@@ -220,7 +220,7 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
             """
             nonlocal most, quiet
             most = max(most, bytes_of_stalled(sim))
-            waits = sim.session.context.pool.writer_waiting_since is not None
+            waits = sim.buffer.pool.writer_waiting_since is not None
             quiet = quiet + 1 if waits and not any(held_now(sim)[::2]) else 0
             return quiet == 400
 
@@ -228,7 +228,7 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
         assert SHARE * 3 // 4 < most <= SHARE
         # Rows of the other partitions in the blocked chunk have been delivered.
         assert logged(cluster, 0, 2) - 2 == (writer.appended + 1) * chunk // 2
-        assert sim.session.context.pool.used <= BUFFER
+        assert sim.buffer.pool.used <= BUFFER
         cluster.resume()
         assert writer.step_until(lambda: writer.done)
         assert writer.error is None
@@ -240,7 +240,7 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
 
 
 def held_now(sim: World) -> list[int]:
-    quotas = sim.session.context.quotas
+    quotas = sim.buffer.quotas
     return [quotas.charged_bytes(TopicPartition("t", number)) for number in range(4)]
 
 
@@ -254,17 +254,16 @@ def test_wait_for_share_ends_after_max_block_ms_and_error_names_partition() -> N
         assert f"limits a broker to {SHARE:,} bytes and a partition to half of that" in text
         assert writer.error.partition in {1, 3}
         assert writer.error.broker == str(sim.client.metadata.cluster.nodes[STALLED])
-        assert sim.session.context.pool.used < BUFFER
+        assert sim.buffer.pool.used < BUFFER
 
 
 def test_share_that_is_freed_at_the_deadline_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with stalled_cluster() as (sim, _):
         blocked = {"t": [0, 1, 2, 3]}
-        context = sim.session.context
-        monkeypatch.setattr(context.quotas, "partitions_over_quota", lambda *_: blocked)
-        monkeypatch.setattr(context.pool, "wait_for_room", lambda *_: blocked.clear())
+        monkeypatch.setattr(sim.buffer.quotas, "partitions_over_quota", lambda *_: blocked)
+        monkeypatch.setattr(sim.buffer.pool, "wait_for_room", lambda *_: blocked.clear())
         sim.send([b"late"], 0)
-        assert sim.session.context.state.incomplete_batches == 1
+        assert sim.buffer.state.incomplete_batches == 1
 
 
 def test_without_shares_stalled_broker_takes_the_whole_buffer() -> None:
@@ -272,7 +271,7 @@ def test_without_shares_stalled_broker_takes_the_whole_buffer() -> None:
     with stalled_cluster(no_quotas) as (sim, _):
         writer = Writer(sim, [numbered_rows(0, 40)] * 1_000)
         assert writer.step_until(lambda: bytes_of_stalled(sim) > SHARE)
-        sim.session.context.state.fail(DeliveryError("enough"))
+        sim.buffer.state.fail(DeliveryError("enough"))
         assert writer.step_until(lambda: writer.done)
 
 
@@ -284,7 +283,7 @@ def test_slice_that_pins_an_old_chunk_is_copied() -> None:
         sim.session.append(numbered_rows(0, 400))
         sim.appended += 400
         sim.close_batches()
-        pool = sim.session.context.pool
+        pool = sim.buffer.pool
         sim.run(lambda: not any(held_now(sim)[::2]))
         before = pool.used
         assert before > 1.8 * bytes_of_stalled(sim)
@@ -350,7 +349,7 @@ def test_rows_of_partition_with_open_breaker_are_known() -> None:
         info = sim.client.metadata.cluster.topics["t"]
         rows = numbered_rows(0, 8)
         assert broken_rows(sim, rows) is None
-        breakers = sim.session.context.breakers
+        breakers = sim.buffer.breakers
         breakers.record(TopicPartition("t", 3), 9, BatchOutcome.FAILED, "X", sim.clock.monotonic())
         assert broken_rows(sim, rows) == [n % 4 == 3 for n in range(8)]
         breakers.record(TopicPartition("t", 0), 1, BatchOutcome.FAILED, "X", sim.clock.monotonic())
@@ -366,7 +365,7 @@ def test_keyless_rows_are_rejected_only_if_all_partitions_have_open_breakers() -
         for partition in range(4):
             assert broken_rows(sim, rows) is None
             topic_partition, now = TopicPartition("t", partition), sim.clock.monotonic()
-            sim.session.context.breakers.record(topic_partition, 9, BatchOutcome.FAILED, "X", now)
+            sim.buffer.breakers.record(topic_partition, 9, BatchOutcome.FAILED, "X", now)
         assert broken_rows(sim, rows) == [True] * 3
 
 

@@ -9,7 +9,7 @@ UNASSIGNED_QUEUE = TopicPartition("t", UNASSIGNED)
 
 def unassigned_rows(sim: World) -> int:
     """Return the number of rows without a partition in the open batch."""
-    open_batches = dict(sim.session.context.accumulator.open_batches())
+    open_batches = dict(sim.buffer.accumulator.open_batches())
     batch = open_batches.get(UNASSIGNED_QUEUE)
     return 0 if batch is None else batch.records
 
@@ -34,7 +34,7 @@ def test_rows_are_unassigned_again_after_the_assigned_ones_are_sent() -> None:
         sim.send([b"third"], None)
         assert unassigned_rows(sim) == 1
         sim.send([b"fourth"], 2)
-        queued = sim.session.context.queues.batches()
+        queued = sim.buffer.queues.batches()
         assert [(batch.topic_partition, batch.records) for batch in queued] == [
             (UNASSIGNED_QUEUE, 1)
         ]

@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
-from spark_kafka_sink.producer.session_context import SessionSettings
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.log import FakeLog
 from tests.support.harness.world import World, world
@@ -49,8 +49,8 @@ def keyless(values: list[bytes], *topics: str) -> Rows:
 
 def sizes(sim: World) -> list[int]:
     """Return the number of records of each unsent batch, in the order of their creation."""
-    context = sim.session.context
-    batches = context.queues.batches() + [batch for _, batch in context.accumulator.open_batches()]
+    opened = [batch for _, batch in sim.buffer.accumulator.open_batches()]
+    batches = sim.buffer.queues.batches() + opened
     return [batch.records for batch in sorted(batches, key=lambda batch: batch.label)]
 
 

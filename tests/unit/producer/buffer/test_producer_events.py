@@ -41,7 +41,7 @@ def named(logged: list[Event], context: str, name: str) -> list[dict[str, str]]:
 def test_batch_is_traceable_from_append_to_response(caplog: pytest.LogCaptureFixture) -> None:
     with world(debug="msg,protocol,eos") as sim:
         sim.deliver_batches(3)
-        session = sim.session.context.events.session
+        session = sim.session.reporting.events.session
     logged = events(caplog)
     for number in range(3):
         ids = {"session": session, "partition": "t-0", "batch": str(number + 1)}

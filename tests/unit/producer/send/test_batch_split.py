@@ -206,7 +206,7 @@ def test_batch_that_fits_only_uncompressed_is_sent_uncompressed(
         log = cluster.logs["t", 0]
         rows = [noise(size, seed) for seed, size in enumerate(sizes)]
         sim.send(rows)
-        ((_, batch),) = sim.session.context.accumulator.open_batches()
+        ((_, batch),) = sim.buffer.accumulator.open_batches()
         log.max_batch = batch.raw_size
         sim.finish()
         assert log.values() == rows

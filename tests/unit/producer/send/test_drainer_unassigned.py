@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.breaker import BatchOutcome
 from spark_kafka_sink.producer.send.drainer import DrainResult
-from spark_kafka_sink.producer.session_context import SessionSettings
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 from tests.unit.producer.rejections import record_errors, tolerant
@@ -27,7 +27,7 @@ PARTITIONS = [TopicPartition("t", number) for number in range(4)]
 
 def waiting_batches(sim: World) -> list[ProducerBatch]:
     """Return the closed batches without a partition."""
-    return sim.session.context.queues.batches_of(lambda queue: queue == UNASSIGNED_QUEUE)
+    return sim.buffer.queues.batches_of(lambda queue: queue == UNASSIGNED_QUEUE)
 
 
 def send_first_batches(sim: World) -> None:
@@ -90,12 +90,12 @@ def test_batches_that_cannot_be_sent_are_not_assigned(sim: World) -> None:
     in_flight = sum(len(partition.in_flight) for partition in sim.sender.partitions)
     assert in_flight == 20
     assert len(waiting_batches(sim)) == 80
-    quotas = sim.session.context.quotas
+    quotas = sim.buffer.quotas
     assert (
         sum(quotas.charged_bytes(partition) for partition in PARTITIONS)
         < 20 * sim.config.batch_size
     )
-    assert not sim.session.context.queues.batches_of(lambda queue: queue != UNASSIGNED_QUEUE)
+    assert not sim.buffer.queues.batches_of(lambda queue: queue != UNASSIGNED_QUEUE)
     sim.cluster.release()
     sim.finish()
     sim.check_accounting()
@@ -196,7 +196,7 @@ def test_exhausted_share_does_not_block_other_queues() -> None:
     with world(cluster, buffer_memory=128_000, request_timeout_ms=1_000) as sim:
         sim.send_batches(20, None)
         quotas, topic_partitions = (
-            sim.session.context.quotas,
+            sim.buffer.quotas,
             [TopicPartition("t", n) for n in (0, 1)],
         )
         for topic_partition in topic_partitions:
@@ -243,7 +243,7 @@ def test_waiting_batches_are_sent_to_recreated_topic_with_fewer_partitions() -> 
     with world(leaderless_cluster()) as sim:
         sim.send_batches(3, None)
         sim.steps(50)
-        assert len(waiting_batches(sim)) + len(sim.session.context.accumulator.open_batches()) == 3
+        assert len(waiting_batches(sim)) + len(sim.buffer.accumulator.open_batches()) == 3
         sim.cluster.logs.clear()
         sim.cluster.create("t", 1)
         sim.finish()
@@ -257,7 +257,7 @@ def test_partition_with_open_breaker_receives_nothing() -> None:
     settings = SessionSettings(throttling=ThrottlingConfig(breaker=breaker))
     with world(settings=settings) as sim:
         send_first_batches(sim)
-        breakers = sim.session.context.breakers
+        breakers = sim.buffer.breakers
         for partition in (0, 2, 3):
             topic_partition, now = TopicPartition("t", partition), sim.clock.monotonic()
             breakers.record(topic_partition, 9, BatchOutcome.FAILED, "X", now)
@@ -291,11 +291,11 @@ def test_backlog_of_another_topic_does_not_block_waiting_batches() -> None:
             sim.steps(1)
         sim.send_batches(1, None)
         sim.close_batches()
-        others = len(sim.session.context.queues.batches())
+        others = len(sim.buffer.queues.batches())
         assert others > 100
         assert len(waiting_batches(sim)) == 1
         sim.run(lambda: not waiting_batches(sim))
-        left = len(sim.session.context.queues.batches())
+        left = len(sim.buffer.queues.batches())
         assert left > others - 40
         sim.finish()
         sim.check_accounting()

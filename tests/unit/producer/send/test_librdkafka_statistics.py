@@ -12,7 +12,7 @@ from typing_extensions import Buffer
 
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.producer.send import statistics_files
-from spark_kafka_sink.producer.session_context import SessionSettings
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.export.java_metrics import client_values
 from tests.support.harness.fake import FakeCluster, FakeTransport, Fault
 from tests.support.harness.world import TICK, World, world

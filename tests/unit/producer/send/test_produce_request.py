@@ -80,7 +80,7 @@ def test_request_time_starts_when_the_socket_accepts_it() -> None:
         sim.deliver_batches(1)
         sim.cluster.writable_bytes[1] = 0
         sim.send_batches(5)
-        state = sim.session.context.state
+        state = sim.buffer.state
         while state.incomplete_batches:
             assert sim.client.network.in_flight(1) <= 2
             sim.cluster.writable_bytes[1] += 100  # 2 KB per second, in batches of nearly 1 KB

@@ -124,6 +124,6 @@ def test_expired_transaction_fails_the_session(sim: World) -> None:
     with pytest.raises(DeliveryError) as caught:
         sim.session.flush_transaction()
     assert caught.value.kafka_error == "INVALID_TXN_STATE"
-    manager = sim.session.context.transaction_manager
+    manager = sim.session.transaction_manager
     assert manager is not None
     assert manager.transaction is None

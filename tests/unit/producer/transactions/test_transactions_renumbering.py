@@ -115,7 +115,7 @@ def test_recreated_topic_in_metadata_fails_the_transaction(sim: World) -> None:
     """The new topic is detected although nothing more is written to it."""
     sim.cluster.create("t", 1)
     sim.client.metadata.request_refresh()
-    state = sim.session.context.state
+    state = sim.buffer.state
     sim.run(lambda: state.error is not None)
     with pytest.raises(DeliveryError) as caught:
         sim.session.flush_transaction()

@@ -332,7 +332,7 @@ def test_expired_batch_names_the_coordinators_error(sim: World) -> None:
     sim.send([b"v"])
     with pytest.raises(DeliveryError, match="COORDINATOR_NOT_AVAILABLE"):
         sim.finish(0.5)
-    assert sim.session.context.transaction_manager is not None
+    assert sim.session.transaction_manager is not None
 
 
 def test_failure_makes_the_transaction_uncommittable(sim: World) -> None:
