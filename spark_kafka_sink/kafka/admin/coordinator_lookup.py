@@ -62,7 +62,9 @@ class _FindCoordinatorHandler(ApiHandler[str, Node]):
             coordinator.key: KeyResult(
                 code=coordinator.code,
                 message=coordinator.message,
-                value=None if coordinator.code else Node(*coordinator[-3:]),
+                value=None
+                if coordinator.code
+                else Node(coordinator.node_id, coordinator.host, coordinator.port),
             )
             for coordinator in read_coordinators(outcome.response, keys)
         }

@@ -74,12 +74,8 @@ class Segment(NamedTuple):
     start: int
     stop: int
     first_delta: int
+    """Offset delta of the first row; 0 if it starts a new batch."""
     base_timestamp: int
-
-    @property
-    def opens_batch(self) -> bool:
-        """True if the first row starts a new batch."""
-        return self.first_delta == 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class CoordinatorLookup:
         code = int(ClientErrorCode.disconnected)
         if response is not None:
             (result,) = transactions.read_coordinators(response, [self._transactional_id])
-            code, node = result.code, Node(*result[-3:])
+            code, node = result.code, Node(result.node_id, result.host, result.port)
         if code:
             self.problem = error_name(code)
             if action_for(completion.request.api, code) not in RETRYING:

@@ -143,7 +143,7 @@ class _Bench:
 
     def _remember(self, layout: BatchLayout, slices: list[memoryview]) -> None:
         for segment, data in zip(layout.segments, slices, strict=True):
-            before = 61 if segment.opens_batch else self._open[segment.target].size
+            before = self._open[segment.target].size if segment.first_delta else 61
             records = segment.first_delta + segment.stop - segment.start
             self._open[segment.target] = OpenBatchFacts(
                 records, before + data.nbytes, segment.base_timestamp

@@ -56,7 +56,7 @@ def test_batches_end_at_their_size_in_row_order(
         mine = order[segment.start : segment.stop]
         assert {targets[row] for row in mine} == {segment.target}
         met.setdefault(segment.target, []).extend(mine)
-        if segment.opens_batch:
+        if segment.first_delta == 0:
             state[segment.target] = [0, HEADER_SIZE, NOW]
         records, size, base = state[segment.target]
         assert segment.first_delta == records
@@ -66,7 +66,7 @@ def test_batches_end_at_their_size_in_row_order(
         later = varint_size(NOW - base)
         size += sum(rows[row][1] + (later if later > 1 else 0) for row in mine)
         ages += [(row, NOW - base) for row in mine]
-        assert size <= batch_size or (segment.opens_batch and len(mine) == 1)
+        assert size <= batch_size or (segment.first_delta == 0 and len(mine) == 1)
         state[segment.target] = [records + len(mine), size, base]
     assert all(mine == sorted(mine) for mine in met.values())
     assert deltas_of(laid_out, len(rows)) == [age for _, age in sorted(ages)]
