@@ -87,7 +87,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.spark.micro_batches import micro_batch_writer
     from spark_kafka_sink.spark.registration import register
     from spark_kafka_sink.spark.reports.last_report import last_report
-    from spark_kafka_sink.spark.reports.write_progress import WriteProgress, progress
+    from spark_kafka_sink.spark.reports.progress import progress
+    from spark_kafka_sink.spark.reports.write_progress import WriteProgress
     from spark_kafka_sink.spark.runtime.spark_errors import error_of
     from spark_kafka_sink.spark.warm_up import warm_up
     from spark_kafka_sink.spark.write import write
@@ -146,7 +147,7 @@ _MODULES = {
     "error_of": "spark_kafka_sink.spark.runtime.spark_errors",
     "last_report": "spark_kafka_sink.spark.reports.last_report",
     "micro_batch_writer": "spark_kafka_sink.spark.micro_batches",
-    "progress": "spark_kafka_sink.spark.reports.write_progress",
+    "progress": "spark_kafka_sink.spark.reports.progress",
     "read_records": "spark_kafka_sink.reading",
     "register": "spark_kafka_sink.spark.registration",
     "repartition_by_kafka_partition": "spark_kafka_sink.spark.kafka_partitions",

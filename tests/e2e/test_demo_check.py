@@ -8,8 +8,8 @@ import pytest
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.cli.demo.checks import check_received, check_report
+from spark_kafka_sink.cli.demo.demo_topic import Received
 from spark_kafka_sink.cli.demo.flights import Flights, Row
-from spark_kafka_sink.cli.demo.librdkafka import Received
 from spark_kafka_sink.report.partition_report import PartitionReport
 
 SOURCE: dict[str | None, list[Row]] = {"a": [(1, "x"), (2, None)], None: [(3, "z"), (4, "z")]}

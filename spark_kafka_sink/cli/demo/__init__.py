@@ -6,6 +6,7 @@ In reading order:
 
 - `run`: the steps of the demo, its options and its output
 - `flights`: the flights, the local Spark session and the write
-- `librdkafka`: create, watch and read the topic with librdkafka
+- `demo_topic`: create, watch and read the topic with librdkafka
+- `librdkafka_config`: the security settings as options of librdkafka
 - `checks`: compare the records read with the flights and with the delivery report
 """

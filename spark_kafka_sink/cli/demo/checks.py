@@ -11,8 +11,8 @@ from spark_kafka_sink.common.text import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from spark_kafka_sink.cli.demo.demo_topic import Received
     from spark_kafka_sink.cli.demo.flights import Row
-    from spark_kafka_sink.cli.demo.librdkafka import Received
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
 

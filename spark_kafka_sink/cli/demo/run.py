@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from spark_kafka_sink.cli.demo.demo_topic import DemoTopic, Received
     from spark_kafka_sink.cli.demo.flights import Flights
-    from spark_kafka_sink.cli.demo.librdkafka import DemoTopic, Received
 
 
 _MIN_JAVA = 17
@@ -138,8 +138,9 @@ class _Demo:
         self._log = folder / "spark.log"
 
     def run(self) -> bool:
+        from spark_kafka_sink.cli.demo.demo_topic import DemoTopic
         from spark_kafka_sink.cli.demo.flights import Flights
-        from spark_kafka_sink.cli.demo.librdkafka import DemoTopic, librdkafka_config
+        from spark_kafka_sink.cli.demo.librdkafka_config import librdkafka_config
 
         started = time.monotonic()
         with ExitStack() as stack:

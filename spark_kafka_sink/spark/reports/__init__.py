@@ -12,5 +12,8 @@ In reading order:
 - `last_report`: the latest report, also for clients of Spark Connect
 - `connect_reports`: a data source that reads the reports of a Spark Connect session
 - `task_progress`: the progress of a task as a datagram, and the thread that sends it
-- `write_progress`: the progress of a running write on the driver
+- `write_progress`: the progress of a running write, as the sum over its tasks
+- `progress_listener`: receives the progress of tasks on the driver
+- `progress_display`: displays it on stderr or in a notebook
+- `progress`: listens and displays in a `with` block
 """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_kafka_sink.cli.demo.librdkafka import librdkafka_config
+from spark_kafka_sink.cli.demo.librdkafka_config import librdkafka_config
 from spark_kafka_sink.cli.demo.run import DemoOptions, check_demo_options
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.sink_config import ProducerConfig

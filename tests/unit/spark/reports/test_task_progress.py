@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.report.task_attempt import TaskAttempt
+from spark_kafka_sink.spark.reports.progress_listener import ProgressListener
 from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, ProgressSender
-from spark_kafka_sink.spark.reports.write_progress import ProgressListener, WriteProgress
+from spark_kafka_sink.spark.reports.write_progress import WriteProgress
 
 BATCH = pa.record_batch({"value": ["a", "b", "c"]})
 TASK = TaskAttempt(partition_id=3, task_attempt_id=9)

@@ -1,19 +1,11 @@
-"""The progress display of a write, and the datagrams of its tasks."""
+"""The progress of a write, and the datagrams of its tasks."""
 
 import json
-import sys
-from types import ModuleType
 
 import pytest
-from _pytest.capture import CaptureFixture
 
 from spark_kafka_sink.spark.reports.task_progress import TaskProgress, WaitsFor
-from spark_kafka_sink.spark.reports.write_progress import (
-    NotebookLine,
-    ProgressSum,
-    WriteProgress,
-    line_display,
-)
+from spark_kafka_sink.spark.reports.write_progress import ProgressSum
 
 SILENCE_S = 10.0
 ONE = TaskProgress(partition_id=0, task_attempt_id=1, rows=200, persisted=100, bytes_sent=2_000_000)
@@ -98,40 +90,3 @@ def test_interrupt_message_counts_running_tasks() -> None:
 
 def test_no_progress_before_the_first_task() -> None:
     assert ProgressSum().total(5.0, SILENCE_S).persisted == 0
-
-
-@pytest.mark.parametrize(
-    "imported", [False, pytest.param(True, id="with ipykernel", marks=pytest.mark.deep)]
-)
-def test_script_writes_lines_to_stderr(
-    imported: bool, monkeypatch: pytest.MonkeyPatch, capsys: CaptureFixture[str]
-) -> None:
-    if imported:
-        monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
-    progress = WriteProgress(waits_for={})
-    line_display()(progress)
-    assert capsys.readouterr().err == f"kafkaprod: {progress}\n"
-
-
-class Display:
-    """A fake of the handle that IPython's `display(..., display_id=True)` returns."""
-
-    def __init__(self) -> None:
-        self.shown: list[str] = []
-
-    def update(self, shown: object) -> None:
-        self.shown.append(repr(shown))
-
-
-def test_notebook_updates_one_line() -> None:
-    display, progress = Display(), WriteProgress(waits_for={})
-    line = NotebookLine(display)
-    line(progress)
-    line.close()
-    assert display.shown == [str(progress)]
-
-
-def test_hanging_notebook_display_does_not_block() -> None:
-    display = Display()
-    NotebookLine(display).close()
-    assert display.shown == ["no task reported progress"]
