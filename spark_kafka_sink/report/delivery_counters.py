@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import ReportError
@@ -17,6 +17,7 @@ from spark_kafka_sink.report.metrics.merging import (
     highest,
     histogram_field,
     merged_field,
+    readers_of,
     summed_field,
 )
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
@@ -26,7 +27,7 @@ from spark_kafka_sink.report.task_report import COLUMNS, TaskReport
 from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.common.delivery_status import PartitionStatus
     from spark_kafka_sink.report.task_attempt import TaskAttempt
@@ -41,6 +42,8 @@ TASKS_KEPT = 10_000
 listed.
 """
 _TOTALS = ("rows", "records", "persisted", "would_be_written", "dead_lettered", "dropped")
+_TASK_ROWS = "task_rows"
+"""The last field of the JSON: the values of each of `task_reports`."""
 _AND = " + "
 """Separates the outcomes of a merged report."""
 _LATENCY_NAMES = {
@@ -49,14 +52,6 @@ _LATENCY_NAMES = {
     "high": "max_us",
 }
 """Names in the report for the names in `Histogram.to_dict`, because times have a unit."""
-_READERS: Mapping[str, Callable[[Any], Any]] = {
-    "int": int,
-    "str": str,
-    "bool": bool,
-    "int | None": lambda number: number,
-    "WriteStatus": WriteStatus,
-}
-"""How to read a value from JSON, by the type of its field."""
 
 
 def _slowest(tasks: Iterable[TaskReport]) -> list[TaskReport]:
@@ -86,6 +81,10 @@ def _any_error(errors: Iterable[str]) -> str:
     return max(errors)
 
 
+def _identity(value: Any) -> Any:
+    return value
+
+
 def _worst(statuses: Iterable[WriteStatus]) -> WriteStatus:
     return max(statuses, key=tuple(WriteStatus).index)
 
@@ -100,14 +99,14 @@ class DeliveryCounters:
 
     version: int = VERSION
     """Version of this format; newer versions are rejected."""
-    status: WriteStatus = merged_field(_worst, WriteStatus.SUCCEEDED)
+    status: WriteStatus = merged_field(_worst, WriteStatus.SUCCEEDED, WriteStatus)
     """`succeeded`, `failed`, or `running` from the start of the write until its end."""
-    error: str = merged_field(_any_error, "")
+    error: str = merged_field(_any_error, "", str)
     """Why the write failed, or what is missing from this report; otherwise empty."""
-    dry_run: bool = merged_field(any, False)
+    dry_run: bool = merged_field(any, False, bool)
     """True if nothing was sent, and all counters refer to what would have been sent (dryRun=true).
     """
-    transaction_outcome: str = merged_field(_join_outcomes, "")
+    transaction_outcome: str = merged_field(_join_outcomes, "", str)
     """For exactly-once writes, how the batch became visible: `committed`, `rolled forward` (decided
     by an earlier driver), `already written`, `empty`, or `aborted`. Records of an aborted batch
     count as `persisted`, although consumers with isolation.level=read_committed receive none of
@@ -115,21 +114,21 @@ class DeliveryCounters:
     may still be open, their ids and the reason are included. A sum of reports contains all their
     outcomes, such as `aborted + committed`. Empty without exactly-once.
     """
-    query_name: str = merged_field(max, "")
+    query_name: str = merged_field(max, "", str)
     """Name of the streaming query; empty if it has none, and for a batch write."""
-    query_id: str = merged_field(max, "")
+    query_id: str = merged_field(max, "", str)
     """Id of the streaming query, if a task has reported it; also set for writes within
     foreachBatch.
     """
-    batch_id: int | None = merged_field(highest, None)
+    batch_id: int | None = merged_field(highest, None, _identity)
     """Number of the micro-batch, or of the last one if several reports are merged; None for a batch
     write.
     """
-    started_at: str = merged_field(_earliest, "")
+    started_at: str = merged_field(_earliest, "", str)
     """When the driver planned the write, in UTC as ISO 8601; empty if unknown. If Spark started a
     Python worker for the planning, this is the time when the worker started.
     """
-    written_at: str = merged_field(max, "")
+    written_at: str = merged_field(max, "", str)
     """When the driver wrote the report, in UTC as ISO 8601; empty until then."""
     duration_ms: int = summed_field()
     """Milliseconds of the whole write on the driver, from `started_at` to its end, including
@@ -159,13 +158,13 @@ class DeliveryCounters:
     """
     errors: tuple[tuple[str, int], ...] = merged_field(flat(_sum_errors), ())
     """Kafka's names of the errors that occurred, including retried errors, with their counts."""
-    request_latency: Histogram = histogram_field()
+    request_latency: Histogram = histogram_field(read=None)
     """Time from sending a request to its response."""
-    queue_latency: Histogram = histogram_field()
+    queue_latency: Histogram = histogram_field(read=None)
     """Time from opening a batch to sending it for the first time."""
     throttle_ms: int = summed_field()
     """Milliseconds of throttling requested by the brokers because of quotas."""
-    duration_max_ms: int = merged_field(max)
+    duration_max_ms: int = merged_field(max, read=int)
     """Milliseconds of the slowest task, from its first rows; computing those rows is not included.
     """
     duration_sum_ms: int = summed_field()
@@ -267,14 +266,11 @@ class DeliveryCounters:
 
         Without `compact`, the JSON is indented, with each task on one line.
         """
+        values = self._to_dict()
         if compact:
-            lines = [task.to_row() for task in self.task_reports]
-            return json.dumps({**self._to_dict(), "task_rows": lines}, separators=(",", ":"))
-        text = json.dumps(self._to_dict(), indent=2)
-        if not self.task_reports:
-            return text
-        rows = ",\n".join(f"    {json.dumps(task.to_row())}" for task in self.task_reports)
-        return text.removesuffix("]\n}") + f"\n{rows}\n  ]\n}}"
+            return json.dumps(values, separators=(",", ":"))
+        texts = [f'  "{name}": {_indented(name, value)}' for name, value in values.items()]
+        return "{\n" + ",\n".join(texts) + "\n}"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -293,7 +289,10 @@ class DeliveryCounters:
 
     def _to_dict(self) -> dict[str, Any]:
         return {
-            **{name: getattr(self, name) for name in (*_plain_fields(), *_TOTALS)},
+            **{
+                name: getattr(self, name)
+                for name in ("version", *readers_of(DeliveryCounters), *_TOTALS)
+            },
             "errors": dict(self.errors),
             "request_latency": _latency_to_dict(self.request_latency),
             "queue_latency": _latency_to_dict(self.queue_latency),
@@ -304,21 +303,19 @@ class DeliveryCounters:
             "codecs": [asdict(cost) for cost in self.codecs],
             "partitions": [partition.to_dict() for partition in self.partitions],
             "task_columns": list(COLUMNS),
-            "task_rows": [],  # `to_json` fills this last field.
+            _TASK_ROWS: [task.to_row() for task in self.task_reports],
         }
 
     @classmethod
     def _from_dict(cls, data: Mapping[str, Any]) -> Self:
-        readers = _plain_fields()
-        del readers["version"]
         return cls(
-            **{name: read(data[name]) for name, read in readers.items()},
+            **{name: read(data[name]) for name, read in readers_of(DeliveryCounters).items()},
             errors=tuple(sorted((str(name), int(n)) for name, n in data["errors"].items())),
             request_latency=_latency_from_dict(data["request_latency"]),
             queue_latency=_latency_from_dict(data["queue_latency"]),
             slowest=tuple(TaskReport.from_dict(task) for task in data["slowest"]),
             task_reports=tuple(
-                TaskReport.from_row(data["task_columns"], row) for row in data["task_rows"]
+                TaskReport.from_row(data["task_columns"], row) for row in data[_TASK_ROWS]
             ),
             transactions=tuple(
                 ReportedTransaction(**transaction) for transaction in data["transactions"]
@@ -343,13 +340,11 @@ def _latency_from_dict(data: Mapping[str, Any]) -> Histogram:
     return Histogram.from_dict({names.get(name, name): value for name, value in data.items()})
 
 
-def _plain_fields() -> dict[str, Callable[[Any], Any]]:
-    """Return the fields that are not objects or tuples, and how to read them from JSON."""
-    return {
-        field.name: _READERS[field.type]
-        for field in fields(DeliveryCounters)
-        if isinstance(field.type, str) and field.type in _READERS
-    }
+def _indented(name: str, value: Any) -> str:
+    """Return a field's JSON in an indented report; each task's row is on one line."""
+    if name == _TASK_ROWS and value:
+        return "[\n" + ",\n".join(f"    {json.dumps(row)}" for row in value) + "\n  ]"
+    return json.dumps(value, indent=2).replace("\n", "\n  ")
 
 
 def _load(text: str | bytes) -> dict[str, Any]:

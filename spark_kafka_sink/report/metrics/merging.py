@@ -1,7 +1,8 @@
-"""How reports are merged: each field declares its rule, which `merge` and `merge_groups` apply.
+"""How reports are merged and read: each field declares its rule and its reader.
 
-A field without a rule belongs to the key: the parts of one broker, topic, partition, codec or
-reason are merged. Rules are associative and commutative; a default value is their identity.
+`merge` and `merge_groups` apply the rules. A field without a rule belongs to the key: the parts of
+one broker, topic, partition, codec or reason are merged. Rules are associative and commutative; a
+default value is their identity.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from spark_kafka_sink.common.histogram import Histogram
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    Reader = Callable[[Any], Any]
 
 _RULE = "merge"
+_READER = "read"
 _EMPTY = Histogram()
 T = TypeVar("T")
 
@@ -29,19 +32,24 @@ class Rule(Protocol):
         """Merge the values; there is at least one."""
 
 
-def merged_field(rule: Rule, default: Any = 0) -> Any:
-    """Declare a field of a report and the rule by which it is merged."""
-    return field(default=default, metadata={_RULE: rule})
+def merged_field(rule: Rule, default: Any = 0, read: Reader | None = None) -> Any:
+    """Declare a field of a report, the rule by which it is merged, and how it is read from JSON."""
+    return field(default=default, metadata={_RULE: rule} | ({_READER: read} if read else {}))
+
+
+def key_field(read: Reader) -> Any:
+    """Declare a field of the key, and how it is read from JSON."""
+    return field(metadata={_READER: read})
 
 
 def summed_field() -> Any:
     """Declare a field that is added up."""
-    return merged_field(sum)
+    return merged_field(sum, read=int)
 
 
-def histogram_field() -> Any:
+def histogram_field(read: Reader | None = Histogram.from_dict) -> Any:
     """Declare a field with a histogram."""
-    return merged_field(Histogram.merge_all, _EMPTY)
+    return merged_field(Histogram.merge_all, _EMPTY, read)
 
 
 def lowest(values: Iterable[Any]) -> Any:
@@ -68,6 +76,11 @@ def flat(rule: Callable[[Iterable[Any]], Any], limit: int | None = None) -> Rule
 def rules_of(kind: Any) -> Mapping[str, Rule]:
     """Return the rule of each field that is merged."""
     return {item.name: item.metadata[_RULE] for item in fields(kind) if _RULE in item.metadata}
+
+
+def readers_of(kind: Any) -> dict[str, Reader]:
+    """Return how to read each field from JSON that declares it."""
+    return {item.name: item.metadata[_READER] for item in fields(kind) if _READER in item.metadata}
 
 
 def _key_names(kind: Any) -> list[str]:

@@ -6,7 +6,7 @@ microseconds unless a docstring specifies a different unit; sizes are in bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,33 +14,30 @@ from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.report.metrics.merging import (
     flat,
     histogram_field,
+    key_field,
     merge,
     merge_groups,
     merged_field,
+    readers_of,
     summed_field,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
 MILLIONTHS = 1_000_000
 """Factor for compression rates, which are stored in millionths because sums of whole numbers are
 exact in any order.
 """
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "Histogram": Histogram.from_dict,
-    "int": int,
-    "str": str,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerMetrics:
     """The metrics of one broker, named as in librdkafka's statistics."""
 
-    node_id: int
+    node_id: int = key_field(int)
     """The broker's id."""
-    name: str
+    name: str = key_field(str)
     """The broker's address as host:port."""
     tx: int = summed_field()
     """Number of completely written requests, including those of connection handshakes."""
@@ -75,9 +72,9 @@ class BrokerMetrics:
 class TopicMetrics:
     """The metrics of one topic."""
 
-    topic: str
+    topic: str = key_field(str)
     """The topic's name."""
-    partitions: int = merged_field(max)
+    partitions: int = merged_field(max, read=int)
     """Number of the topic's partitions, including those without records; 0 if unknown."""
     keyed_records: int = summed_field()
     """Number of rows whose partition was chosen by the hash of the key."""
@@ -126,7 +123,7 @@ class ProducerMetrics:
     """
     flush_time: int = summed_field()
     """Total time that tasks waited for the last acknowledgements, after their last row."""
-    buffer_peak: int = merged_field(max)
+    buffer_peak: int = merged_field(max, read=int)
     """Maximum number of bytes in the buffer."""
     serialize_time: int = summed_field()
     """Total time that tasks spent serializing columns; 0 if key and value are raw columns."""
@@ -207,14 +204,8 @@ class ProducerMetrics:
         )
 
 
-def _columns(kind: type) -> list[tuple[str, str]]:
-    """Return the names and types of the fields that are not tuples."""
-    columns = [(field.name, str(field.type)) for field in fields(kind)]
-    return [column for column in columns if not column[1].startswith("tuple")]
-
-
 def _fields_to_json(part: Any) -> dict[str, Any]:
-    values = ((name, getattr(part, name)) for name, _ in _columns(type(part)))
+    values = ((name, getattr(part, name)) for name in readers_of(type(part)))
     return {
         name: value.to_dict() if isinstance(value, Histogram) else value for name, value in values
     }
@@ -223,6 +214,6 @@ def _fields_to_json(part: Any) -> dict[str, Any]:
 def _fields_from_json(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:
     """Read the fields of a part. Counters that older reports do not contain are 0."""
     return {
-        name: _READERS[type_name](data.get(name, 0) if type_name == "int" else data[name])
-        for name, type_name in _columns(kind)
+        name: read(data.get(name, 0) if read is int else data[name])
+        for name, read in readers_of(kind).items()
     }
