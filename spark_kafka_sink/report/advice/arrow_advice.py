@@ -29,13 +29,14 @@ LARGE_SHARE = 0.15
 
 def unbounded_arrow_batches(facts: PipelineFacts) -> Advice | None:
     """Give advice if rows are large and Spark limits only the number of rows per batch."""
-    if facts.int_setting(ARROW_BYTES) != UNMEASURED or facts.arrow_batch_bytes <= SAFE_ARROW_BYTES:
+    rows, row_bytes = _arrow_rows(facts), _row_bytes(facts)
+    if facts.int_setting(ARROW_BYTES) != UNMEASURED or rows * row_bytes <= SAFE_ARROW_BYTES:
         return None
     return Advice(
         setting=ARROW_BYTES,
         direction=Direction.LOWER,
-        evidence=f"{plural(facts.arrow_rows, 'row')} of {plural(facts.row_bytes, 'byte')} form a "
-        f"batch of {facts.arrow_batch_bytes / MB:,.0f} MB, of which Spark keeps two copies while "
+        evidence=f"{plural(rows, 'row')} of {plural(row_bytes, 'byte')} form a "
+        f"batch of {rows * row_bytes / MB:,.0f} MB, of which Spark keeps two copies while "
         "it grows",
         conclusion="such batches can exhaust the memory of an executor's JVM; 4m, as in "
         "conf/spark-defaults.conf, limits their size",
@@ -58,16 +59,16 @@ def measured_arrow_batches(
     """Give advice if measuring batches of small rows takes a share of the time in this range."""
     if facts.int_setting(ARROW_BYTES) in (0, UNMEASURED) or not facts.busy_s:
         return None
-    if facts.waits_for_kafka or facts.has_large_rows:
+    if facts.waits_for_kafka or _has_large_rows(facts):
         return None
-    columns = max(1, facts.int_setting(ARROW_COLUMNS))
-    share = min(0.99, facts.share(facts.report.records * measuring_cost_s(columns)))
-    if not min_share <= share < max_share or 4 * facts.arrow_batch_bytes > SAFE_ARROW_BYTES:
+    columns, row_bytes = max(1, facts.int_setting(ARROW_COLUMNS)), _row_bytes(facts)
+    share = min(0.99, _share(facts, facts.report.records * measuring_cost_s(columns)))
+    if not min_share <= share < max_share or 4 * _arrow_rows(facts) * row_bytes > SAFE_ARROW_BYTES:
         return None
     return Advice(
         setting=ARROW_BYTES,
         direction=Direction.RAISE,
-        evidence=f"rows of {plural(columns, 'column')} and {plural(facts.row_bytes, 'byte')}, "
+        evidence=f"rows of {plural(columns, 'column')} and {plural(row_bytes, 'byte')}, "
         f"{facts.report.records / facts.busy_s:,.0f} per second and task: measuring each "
         f"row takes about {share:.0%} of the time",
         conclusion=f"with {UNMEASURED}, as in conf/spark-small-rows.conf, Spark does not measure "
@@ -81,7 +82,7 @@ def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
     if not 0 < rows <= _SHORT_ARROW_BATCH_ROWS or facts.report.records < rows * facts.report.tasks:
         return None
     batches = facts.report.records / rows
-    share = min(1.0, facts.share(batches * _BATCH_COST_S))
+    share = min(1.0, _share(facts, batches * _BATCH_COST_S))
     if share < MIN_SHARE or facts.waits_for_kafka:
         return None
     return Advice(
@@ -92,3 +93,31 @@ def short_arrow_batches(facts: PipelineFacts) -> Advice | None:
         conclusion="10,000, Spark's default and the value in conf/spark-defaults.conf, costs less "
         "per row",
     )
+
+
+def _arrow_rows(facts: PipelineFacts) -> float:
+    """Return the number of rows in an Arrow batch if only the number of rows is limited."""
+    in_a_task = facts.report.records / max(1, facts.report.tasks)
+    return min(facts.int_setting(ARROW_RECORDS), in_a_task)
+
+
+def _row_bytes(facts: PipelineFacts) -> float:
+    """Return the mean uncompressed bytes of a row in Kafka."""
+    return facts.report.bytes_uncompressed / max(1, facts.report.records)
+
+
+def _has_large_rows(facts: PipelineFacts) -> bool:
+    """Return True if some rows are far larger than the mean: alone in a batch, or rejected."""
+    largest = max((topic.batch_size.high for topic in facts.metrics.topics), default=0)
+    oversized = any(count.reason == "OVERSIZED" for count in facts.report.poison)
+    return oversized or largest > max(facts.int_setting("batch.size"), 16 * facts.batch_bytes)
+
+
+def _share(facts: PipelineFacts, seconds: float) -> float:
+    """Return the smallest possible share of `seconds`, spent by all tasks, in the total time.
+
+    The time of a task starts with its first rows. If Spark takes long to compute these, the time of
+    the whole write is larger and is used instead.
+    """
+    longest = max(facts.busy_s, facts.report.duration_ms / 1000)
+    return seconds / longest if longest else 0.0

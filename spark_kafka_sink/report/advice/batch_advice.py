@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from spark_kafka_sink.common.histogram import MICROS_PER_S
 from spark_kafka_sink.common.text import MB, plural
 from spark_kafka_sink.config.rules import IN_FLIGHT
 from spark_kafka_sink.report.advice.advice import Advice, Direction
 from spark_kafka_sink.report.advice.partition_advice import row_by_row
+from spark_kafka_sink.report.advice.partition_facts import open_batches
 from spark_kafka_sink.report.advice.pipeline_facts import (
     MIN_BATCHES,
     MIN_SHARE,
@@ -90,26 +92,31 @@ def codec(facts: PipelineFacts) -> Advice | None:
 
 def round_trip_limit(facts: PipelineFacts) -> Advice | None:
     """Recommend larger requests if every request waits for the response to an earlier request."""
-    if (
-        facts.batches < MIN_BATCHES
-        or not facts.max_bytes_per_second
-        or facts.bytes_per_second < 0.5 * facts.max_bytes_per_second
-    ):
+    in_flight, leaders = facts.int_setting(IN_FLIGHT), _count_leaders(facts)
+    request_bytes = facts.report.bytes_sent / max(1, facts.metrics.request_records.count)
+    # The 10th percentile is the network time if the broker is not busy.
+    round_trip = facts.report.request_latency.percentile(10) / MICROS_PER_S
+    highest_rate = in_flight * leaders * request_bytes / round_trip if round_trip else 0.0
+    rate = facts.report.bytes_sent / facts.busy_s if facts.busy_s else 0.0
+    if facts.batches < MIN_BATCHES or not highest_rate or rate < 0.5 * highest_rate:
         return None
     if facts.compressing_share >= 0.6 or facts.wait_after_close < facts.round_trip / 2:
         return None
     if split_batches(facts) is not None or row_by_row(facts) is not None:
         return None
-    in_flight = facts.int_setting(IN_FLIGHT)
     return Advice(
         setting=_larger_requests(facts),
         direction=Direction.RAISE,
-        evidence=f"{plural(in_flight, 'request')} of {plural(facts.request_bytes, 'byte')} to "
-        f"{plural(facts.leaders, 'broker')} in {facts.quick_round_trip * 1000:,.1f} ms limit "
-        f"a task to {facts.max_bytes_per_second / MB:,.2f} MB/s; it sent "
-        f"{facts.bytes_per_second / MB:,.2f} MB/s",
+        evidence=f"{plural(in_flight, 'request')} of {plural(request_bytes, 'byte')} to "
+        f"{plural(leaders, 'broker')} in {round_trip * 1000:,.1f} ms limit a task to "
+        f"{highest_rate / MB:,.2f} MB/s; it sent {rate / MB:,.2f} MB/s",
         conclusion="broker-bound: the round trip is the limit, so each request must carry more",
     )
+
+
+def _count_leaders(facts: PipelineFacts) -> int:
+    """Return the number of brokers to which batches were sent."""
+    return sum(1 for broker in facts.metrics.brokers if broker.int_latency.count)
 
 
 def _larger_requests(facts: PipelineFacts) -> str:
@@ -117,7 +124,8 @@ def _larger_requests(facts: PipelineFacts) -> str:
 
     Without idempotence, more than one request in flight may reorder records.
     """
-    if facts.int_setting(IN_FLIGHT) < 5 and facts.is_idempotent:
+    is_idempotent = any(part.next_ack_seq is not None for part in facts.report.partitions)
+    if facts.int_setting(IN_FLIGHT) < 5 and is_idempotent:
         return IN_FLIGHT
     metrics = facts.metrics
     early = max(metrics.closed_linger, metrics.closed_memory)
@@ -160,7 +168,8 @@ def linger(facts: PipelineFacts) -> Advice | None:
         return Advice(
             setting="linger.ms",
             direction=Direction.RAISE,
-            evidence=f"{plural(facts.lingered_bytes, 'byte')} reached a partition in {linger:g} ms",
+            evidence=f"{plural(_lingered_bytes(facts), 'byte')} reached a partition in "
+            f"{linger:g} ms",
             conclusion="larger batches would be sent almost empty after such a short time",
         )
     if facts.batches < 5 * MIN_BATCHES or lingered < 0.5 * facts.metrics.closed:
@@ -186,14 +195,20 @@ def _next_is_linger(facts: PipelineFacts) -> bool:
     """Return True if batches should be larger, but such a short linger.ms prevents it."""
     is_short = facts.linger_ms < _SHORT_LINGER_MS
     return (
-        is_short and facts.lingered_bytes < SMALL_BATCH_BYTES and small_batches(facts) is not None
+        is_short and _lingered_bytes(facts) < SMALL_BATCH_BYTES and small_batches(facts) is not None
     )
+
+
+def _lingered_bytes(facts: PipelineFacts) -> float:
+    """Return the bytes that one task adds to an open batch within linger.ms."""
+    rate = facts.report.bytes_uncompressed / facts.busy_s if facts.busy_s else 0.0
+    return rate / max(1, open_batches(facts)) * facts.linger_ms / 1000
 
 
 def buffer(facts: PipelineFacts) -> Advice | None:
     """Give advice if all partitions' open batches exceed the buffer, or if the buffer is tiny."""
     memory, batch = facts.int_setting("buffer.memory"), facts.int_setting("batch.size")
-    partitions, early = facts.open_batches, facts.metrics.closed_memory
+    partitions, early = open_batches(facts), facts.metrics.closed_memory
     if facts.throttled_share >= MIN_SHARE:
         return None
     if memory < _TINY_BUFFER_BYTES and facts.blocked_share >= 0.2:

@@ -14,6 +14,13 @@ _NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
 """Errors of batches that are split, or of single rows."""
 _FORMER_LEADER_ERRORS = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
 """Errors of batches that were sent to a partition's former leader."""
+_NO_LEADER_ERRORS = (
+    "NOT_LEADER_OR_FOLLOWER",
+    "UNKNOWN_TOPIC_OR_PARTITION",
+    "UNKNOWN_TOPIC_ID",
+    "LEADER_NOT_AVAILABLE",
+)
+"""Errors that brokers return for a partition that is still being created."""
 _TIMEOUTS = {"REQUEST_TIMED_OUT", "DISCONNECTED"}
 """Errors of requests that got no response in time."""
 
@@ -58,16 +65,27 @@ def _describe_retries(facts: PipelineFacts) -> str:
 
 def _are_new(facts: PipelineFacts) -> bool:
     """Return True if most partitions were empty and most retries were due to missing leaders."""
-    is_majority_new = facts.new_partitions > len(facts.report.partitions) / 2
-    return is_majority_new and facts.leader_errors >= max(3, 0.8 * facts.report.retries)
+    is_majority_new = _count_new(facts) > len(facts.report.partitions) / 2
+    return is_majority_new and _count_leader_errors(facts) >= max(3, 0.8 * facts.report.retries)
+
+
+def _count_new(facts: PipelineFacts) -> int:
+    """Return the number of partitions in which the first written record has offset 0."""
+    return sum(partition.first_offset == 0 for partition in facts.report.partitions)
+
+
+def _count_leader_errors(facts: PipelineFacts) -> int:
+    """Return how many errors a partition without a known leader, or not yet created, caused."""
+    errors = dict(facts.report.errors)
+    return sum(errors.get(name, 0) for name in _NO_LEADER_ERRORS)
 
 
 def _new_partitions(facts: PipelineFacts) -> Advice:
     return Advice(
         setting="when the topics are created",
         direction=Direction.CHECK,
-        evidence=f"{_describe_retries(facts)}, {plural(facts.leader_errors, 'time')} because a "
-        f"leader was not ready; {facts.new_partitions:,} of "
+        evidence=f"{_describe_retries(facts)}, {plural(_count_leader_errors(facts), 'time')} "
+        f"because a leader was not ready; {_count_new(facts):,} of "
         f"{plural(len(facts.report.partitions), 'partition')} started at offset 0",
         conclusion="the brokers were still creating these partitions, which is not an error; to "
         "avoid the wait, create topics well before the write",

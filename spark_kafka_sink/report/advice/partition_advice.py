@@ -5,9 +5,13 @@ from __future__ import annotations
 from spark_kafka_sink.common.delivery_status import partition_name
 from spark_kafka_sink.common.text import MB, plural
 from spark_kafka_sink.report.advice.advice import Advice, Direction
+from spark_kafka_sink.report.advice.partition_facts import (
+    ROW_BY_ROW,
+    largest_partition,
+    partition_sources,
+)
 from spark_kafka_sink.report.advice.pipeline_facts import (
     MIN_BATCHES,
-    ROW_BY_ROW,
     SMALL_BATCH_BYTES,
     PipelineFacts,
 )
@@ -22,15 +26,15 @@ def skew(facts: PipelineFacts) -> Advice | None:
     Rows without a key are assigned to partitions batch by batch. Their distribution is uneven by
     chance and because brokers differ, so changing the rows would not help.
     """
-    largest = facts.largest_partition(MIN_BATCHES)
+    largest = largest_partition(facts.report, MIN_BATCHES)
     if largest is None or largest[1] < _MIN_SKEW:
         return None
     partition, excess = largest
-    partition_source = facts.partition_source(partition.topic)
-    if partition_source is None:
+    source = partition_sources(facts)[partition.topic]
+    if source is None:
         return None
     return Advice(
-        setting=partition_source,
+        setting=source,
         direction=Direction.CHECK,
         evidence=f"{partition_name(*partition.key)} got {partition.bytes_uncompressed / MB:,.1f} "
         f"MB, {excess:,.1f} times the mean of its topic's partitions",

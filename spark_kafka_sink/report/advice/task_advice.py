@@ -28,11 +28,8 @@ def tiny_tasks(facts: PipelineFacts) -> Advice | None:
     if tasks < _MANY_TASKS:
         return None
     size, seconds = facts.report.bytes_uncompressed / tasks, facts.busy_s / tasks
-    if (
-        size > _TINY_TASK_BYTES
-        or max(seconds, facts.seconds_per_task) > _TINY_TASK_S
-        or facts.is_of_several_writes
-    ):
+    is_long = max(seconds, facts.report.duration_ms / 1000 / tasks) > _TINY_TASK_S
+    if size > _TINY_TASK_BYTES or is_long or _is_of_several_writes(facts):
         return None
     return Advice(
         setting="the number of tasks",
@@ -61,3 +58,12 @@ def serializing(facts: PipelineFacts) -> Advice | None:
         conclusion="serializing limits the job: use more cores or fewer fields"
         + (", or avro, which is faster than json" if is_json else ""),
     )
+
+
+def _is_of_several_writes(facts: PipelineFacts) -> bool:
+    """Return True if the report is a sum of writes, such as the micro-batches of a folder.
+
+    In a single write, each partition of the DataFrame has only one task that counts.
+    """
+    ids = [task.task.partition_id for task in facts.report.slowest]
+    return len(set(ids)) < len(ids)

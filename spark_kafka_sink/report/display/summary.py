@@ -11,6 +11,7 @@ from spark_kafka_sink.common.delivery_status import DeliveryStatus, partition_na
 from spark_kafka_sink.common.histogram import MICROS_PER_S
 from spark_kafka_sink.common.text import KB, plural, size_text
 from spark_kafka_sink.report.advice.advice_rules import REPORT_HINT, advise
+from spark_kafka_sink.report.advice.partition_facts import largest_partition
 from spark_kafka_sink.report.advice.pipeline_facts import PipelineFacts
 from spark_kafka_sink.report.write_status import WriteStatus
 
@@ -76,7 +77,7 @@ def _batches(report: DeliveryCounters) -> str:
 
 def _skew(report: DeliveryCounters) -> list[tuple[str, str]]:
     """Compare the largest partition with the rest of its topic, including empty partitions."""
-    largest = PipelineFacts(report).largest_partition()
+    largest = largest_partition(report)
     if largest is None:
         return []
     (topic, number), excess = largest[0].key, largest[1]
