@@ -17,6 +17,7 @@ In reading order:
 - `buffer`: batches, memory accounting and throttling, shared by writer and sender
 - `sender_assembly`: assembles the sender from the parts of the session
 - `send`: the sender thread, from draining batches to handling responses
+- `statistics`: statistics of the session in librdkafka's structure
 - `transactions`: the session's transaction and its coordinator
 - `producer_id`: producer id and epoch, and the InitProducerId request
 - `report_listener`: adds the progress of batches to the report

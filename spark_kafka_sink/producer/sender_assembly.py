@@ -11,13 +11,13 @@ from spark_kafka_sink.producer.send.dead_letter_batches import DeadLetterBatches
 from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
 from spark_kafka_sink.producer.send.drainer import Drainer
 from spark_kafka_sink.producer.send.identity_requests import IdentityRequests
-from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
 from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
 from spark_kafka_sink.producer.send.request_sender import RequestSender
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
 from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
+from spark_kafka_sink.producer.statistics.librdkafka_statistics import Statistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable

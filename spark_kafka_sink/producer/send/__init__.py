@@ -20,7 +20,4 @@ In reading order:
 - `rejection_remedy`: determines what happens to the records of a rejected batch
 - `rejection_handler`: handles rejected batches: dead letters, retries of the other records, splits
 - `dead_letter_batches`: builds and corrects the batches of dead letters
-- `librdkafka_statistics`: statistics of the session, at intervals
-- `librdkafka_format`: values of statistics in librdkafka's format
-- `statistics_files`: files of statistics
 """

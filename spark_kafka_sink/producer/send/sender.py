@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, error_text
 from spark_kafka_sink.common.text import plural
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.drainer import Drainer, DrainResult
     from spark_kafka_sink.producer.send.identity_requests import IdentityRequests
-    from spark_kafka_sink.producer.send.librdkafka_statistics import Statistics
     from spark_kafka_sink.producer.send.request_sender import RequestSender
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
     from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
@@ -42,6 +41,16 @@ _MAX_POLL_S = 0.1
 """Maximum duration of a poll in seconds; expired batches are detected at most this late."""
 _FAILED_WAIT_S = 0.02
 """Maximum duration of a poll in seconds while a failed session waits for in-flight batches."""
+
+
+class StatisticsWriter(Protocol):
+    """Writes statistics after iterations of the sender."""
+
+    def maybe_emit(self, now: float) -> None:
+        """Called after each iteration."""
+
+    def finish(self, now: float) -> None:
+        """Called after the last iteration."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -61,7 +70,7 @@ class Sender:
     drainer: Drainer
     requests: RequestSender
     responses: ResponseHandler
-    statistics: Statistics
+    statistics: StatisticsWriter
     broker_meters: BrokerMeters
     """The brokers' meters for this session."""
     _expiry_due: float = field(default=0.0, init=False)

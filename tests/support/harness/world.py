@@ -23,6 +23,7 @@ from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.producer.statistics.librdkafka_statistics import Statistics
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_attempt import TaskAttempt
@@ -112,6 +113,12 @@ class World:
     def sender(self) -> Sender:
         """The sender of the current session."""
         return self.session.sender
+
+    @property
+    def statistics(self) -> Statistics:
+        """The statistics of the current session."""
+        assert isinstance(self.sender.statistics, Statistics)
+        return self.sender.statistics
 
     @property
     def buffer(self) -> SessionBuffer:

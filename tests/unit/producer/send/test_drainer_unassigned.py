@@ -351,7 +351,7 @@ def test_statistics_contain_unassigned_batches(sim: World) -> None:
     sim.fault(*[Fault(hold=True)] * 5)
     sim.send_batches(25, None)
     sim.steps(10)
-    line = sim.sender.statistics.collect(sim.clock.monotonic())
+    line = sim.statistics.collect(sim.clock.monotonic())
     part = line["topics"]["t"]["partitions"]["-1"]
     assert (part["xmit_msgq_cnt"], part["leader"], part["msgs_inflight"]) == (15, -1, 0)
     assert line["msg_cnt"] == 75

@@ -20,13 +20,13 @@ from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.common.logs import visible_logger
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.producer_id import ProducerIdState
-from spark_kafka_sink.producer.send.librdkafka_format import (
+from spark_kafka_sink.producer.statistics.librdkafka_format import (
     broker_counters,
     connection_state,
     record_count,
     window,
 )
-from spark_kafka_sink.producer.send.statistics_files import StatisticsFiles
+from spark_kafka_sink.producer.statistics.statistics_files import StatisticsFiles
 from spark_kafka_sink.producer.transactions.producer_transaction import (
     FAILED,
     ProducerTransactionState,

@@ -11,8 +11,8 @@ import pytest
 from typing_extensions import Buffer
 
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.producer.send import statistics_files
 from spark_kafka_sink.producer.session_settings import SessionSettings
+from spark_kafka_sink.producer.statistics import statistics_files
 from spark_kafka_sink.report.export.java_metrics import client_values
 from tests.support.harness.fake import FakeCluster, FakeTransport, Fault
 from tests.support.harness.world import TICK, World, world
@@ -64,7 +64,7 @@ def paths(value: Any, path: str = "") -> set[str]:
 def test_each_librdkafka_path_is_present_or_documented_as_missing() -> None:
     with world(statistics_interval_ms=1_000) as sim:
         sim.deliver_batches(2)
-        ours = paths(sim.sender.statistics.collect(sim.clock.monotonic()))
+        ours = paths(sim.statistics.collect(sim.clock.monotonic()))
     text = DOCS.read_text().partition("### Omitted parts of librdkafka's structure")[2]
     table = text.partition("\n#")[0].splitlines()
     rows = [line for line in table if line.startswith("| `")]
@@ -85,7 +85,7 @@ def test_request_is_counted_after_it_is_written_completely() -> None:
         sim.cluster.writable_bytes[1] = 100
         sim.send_batches(1)
         sim.steps(5)
-        line = sim.sender.statistics.collect(sim.clock.monotonic())
+        line = sim.statistics.collect(sim.clock.monotonic())
         broker = line["brokers"][BROKER]
         assert (broker["req"]["Produce"], broker["outbuf_cnt"], broker["outbuf_msg_cnt"]) == (
             1,
@@ -96,7 +96,7 @@ def test_request_is_counted_after_it_is_written_completely() -> None:
         sim.fault(Fault(hold=True))
         del sim.cluster.writable_bytes[1]
         sim.steps(2)
-        line = sim.sender.statistics.collect(sim.clock.monotonic())
+        line = sim.statistics.collect(sim.clock.monotonic())
         broker = line["brokers"][BROKER]
         assert (broker["tx"], broker["outbuf_cnt"], broker["waitresp_msg_cnt"]) == (3, 0, 3)
         assert broker["outbuf_latency"]["max"] >= 5 * TICK * 1e6
@@ -141,7 +141,7 @@ def test_ages_and_idle_times_are_those_of_the_connection() -> None:
         sim.deliver_batches(1)
         started = sim.clock.monotonic()
         sim.steps(10, 0.1)
-        line = sim.sender.statistics.collect(sim.clock.monotonic())
+        line = sim.statistics.collect(sim.clock.monotonic())
         broker, age = line["brokers"][BROKER], (sim.clock.monotonic() - started) * 1e6
         assert broker["state"] == "UP"
         assert age <= broker["rxidle"] <= broker["txidle"] <= broker["stateage"] <= age + 100_000
@@ -151,7 +151,7 @@ def test_ages_and_idle_times_are_those_of_the_connection() -> None:
         assert age / 1000 - 1 <= topic["age"] <= topic["metadata_age"] + 1 <= line["age"] / 1000 + 2
         sim.cluster.stop(1)
         sim.steps(10, 0.05)
-        line = sim.sender.statistics.collect(sim.clock.monotonic())
+        line = sim.statistics.collect(sim.clock.monotonic())
         assert (line["brokers"][BROKER]["txidle"], line["brokers"][BROKER]["rxidle"]) == (-1, -1)
 
 
@@ -160,11 +160,11 @@ def test_retries_are_counted_and_connections_outlive_sessions() -> None:
         sim.fault(Fault(error=ErrorCode.request_timed_out))
         sim.send_batches(1)
         sim.finish(0.02)
-        line = sim.sender.statistics.collect(sim.clock.monotonic())
+        line = sim.statistics.collect(sim.clock.monotonic())
         assert line["brokers"][BROKER]["txretries"] == 1
         sim.next_session()
         sim.deliver_batches(1)
-        line = sim.sender.statistics.collect(sim.clock.monotonic())
+        line = sim.statistics.collect(sim.clock.monotonic())
         assert line["eos"]["idemp_state"] == "Assigned"
         assert line["brokers"][BROKER]["stateage"] > line["age"]
 
@@ -179,7 +179,7 @@ def test_invalid_response_counts_as_error_of_its_broker(frame: bytes, strange: i
         for peer in sim.cluster.peers:
             peer.send(data, hold=False)
         sim.steps(2)
-        line = sim.sender.statistics.collect(sim.clock.monotonic())
+        line = sim.statistics.collect(sim.clock.monotonic())
         broker = line["brokers"][BROKER]
         assert (broker["rxerrs"], broker["rxcorriderrs"]) == (1, strange)
         assert broker["disconnects"] == 1

@@ -6,8 +6,8 @@ from threading import Event
 import pytest
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.producer.send import statistics_files
-from spark_kafka_sink.producer.send.statistics_files import StatisticsFiles
+from spark_kafka_sink.producer.statistics import statistics_files
+from spark_kafka_sink.producer.statistics.statistics_files import StatisticsFiles
 
 
 def test_query_of_a_uri_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
