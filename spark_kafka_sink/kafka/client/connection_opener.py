@@ -41,18 +41,11 @@ class ConnectionOpener:
     logins: Calls
     """Runs login steps, and reads TLS stores."""
 
-    def open(self, broker: BrokerConnection, now: float) -> None:
-        """Start to connect; with TLS, reload changed certificate files first."""
-        if self.channels.uses_tls:
-            broker.start_step(ChannelState.LOADING_STORES, now, self._deadline(now))
-            self.logins.run(broker.protocol, self.channels.load_stores, self.wakeup)
-        else:
-            self._connect_or_resolve(broker, now)
-
-    def renew_login(self, broker: BrokerConnection, now: float) -> None:
-        """Start to log in again, as soon as no request is in flight (KIP-368)."""
-        broker.renew_login(self._deadline(now) + self.config.request_timeout_ms / 1000)
-        self.continue_login(broker, now)
+    def first_step(self, broker: BrokerConnection, now: float) -> OpeningStep | None:
+        """Return the step that connects, or that renews the login, if one of them is due."""
+        if broker.state is ChannelState.DISCONNECTED:
+            return self._open if now >= broker.attempts.retry_at else None
+        return self._renew_login if broker.is_ready and now >= broker.login_due else None
 
     def continue_login(self, broker: BrokerConnection, now: float) -> None:
         """Run the next step of a login, if any."""
@@ -75,6 +68,19 @@ class ConnectionOpener:
     def cancel(self, broker: BrokerConnection) -> None:
         """Drop the call for a connection that is being closed, if it has not started."""
         self.logins.cancel(broker.protocol)
+
+    def _open(self, broker: BrokerConnection, now: float) -> None:
+        """Start to connect; with TLS, reload changed certificate files first."""
+        if self.channels.uses_tls:
+            broker.start_step(ChannelState.LOADING_STORES, now, self._deadline(now))
+            self.logins.run(broker.protocol, self.channels.load_stores, self.wakeup)
+        else:
+            self._connect_or_resolve(broker, now)
+
+    def _renew_login(self, broker: BrokerConnection, now: float) -> None:
+        """Start to log in again, as soon as no request is in flight (KIP-368)."""
+        broker.renew_login(self._deadline(now) + self.config.request_timeout_ms / 1000)
+        self.continue_login(broker, now)
 
     def _deadline(self, now: float) -> float:
         """Return the deadline of an action limited by socket.connection.setup.timeout.ms."""

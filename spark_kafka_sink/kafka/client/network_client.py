@@ -120,10 +120,8 @@ class NetworkClient:
             clock = self.metrics.clock
             broker = BrokerConnection(node, self.client_id, login, self._random, clock)
             self._brokers[node.node_id] = broker
-        if broker.state is ChannelState.DISCONNECTED and now >= broker.attempts.retry_at:
-            self._run_step(broker, self._opener.open, now)
-        elif broker.is_ready and now >= broker.login_due:
-            self._run_step(broker, self._opener.renew_login, now)
+        if step := self._opener.first_step(broker, now):
+            self._run_step(broker, step, now)
 
     def is_connecting(self, since: float) -> bool:
         """Return True if a connection attempt that started after `since` is in progress."""
@@ -135,11 +133,7 @@ class NetworkClient:
     def can_connect(self, node: Node, now: float) -> bool:
         """Return True if `connect` would now start to connect or to renew a login."""
         broker = self._brokers.get(node.node_id)
-        if broker is None:
-            return True
-        if broker.state is ChannelState.DISCONNECTED:
-            return now >= broker.attempts.retry_at
-        return broker.is_ready and now >= broker.login_due
+        return broker is None or self._opener.first_step(broker, now) is not None
 
     def failed_attempts(self, node: Node) -> int:
         """Return the number of failed connection attempts since the last success."""
