@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _OR_REGISTER = ", or call register(spark), which makes a local session use this Python."
 _NOT_FOUND = re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*kafkaprod")
-_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named 'spark_kafka_sink")
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^'\n]+)'")
 _REJECTIONS = (
     (
         re.compile(r"\[UNSUPPORTED_DATA_SOURCE_SAVE_MODE\][^\n]*kafkaprod"),
@@ -166,12 +166,8 @@ def _exception_chain(exception: BaseException | None) -> Iterator[BaseException]
 def _broker_error(text: str) -> KafkaProdError | None:
     if _NOT_FOUND.search(text):
         return _not_found()
-    if _NO_MODULE.search(text):
-        return ConfigError(
-            "the Python interpreter that Spark starts does not have spark-kafka-sink",
-            hint="Install it on the driver and all executors, for the Python of PYSPARK_PYTHON; "
-            f"on this machine, that is {_python_of_spark()[1]}.",
-        )
+    if "spark_kafka_sink" in text and (missing := _NO_MODULE.search(text)):
+        return _missing_module(missing[1], _python_of_spark()[1])
     for look, message, hint in _REJECTIONS:
         if look.search(text):
             return ConfigError(message, hint=hint)
@@ -200,6 +196,14 @@ def _not_found() -> KafkaProdError:
     )
 
 
+def _missing_module(module: str, python: str) -> ConfigError:
+    return ConfigError(
+        f"the Python interpreter that Spark starts does not have the module {module}",
+        hint="Set PYSPARK_PYTHON, before the driver starts, to a Python with spark-kafka-sink on "
+        f"the driver and all executors, or install it for {python}, which Spark uses here.",
+    )
+
+
 def _python_of_spark() -> tuple[str, str]:
     """Return the variable that selects Spark's Python for data sources, and that Python's path."""
     for name in ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON"):
@@ -222,9 +226,16 @@ def without_traceback() -> Iterator[None]:
 
     Spark's message then contains only the error. This works in Spark's Python workers, which exit
     after they report an error. Other exceptions keep their traceback.
+
+    Raises:
+        ConfigError: in a worker, a module is missing: the worker's Python is not the driver's.
     """
     try:
         yield
+    except ModuleNotFoundError as error:
+        if not hide_traceback():
+            raise
+        raise _missing_module(error.name or str(error), sys.executable) from None
     except KafkaProdError:
         hide_traceback()
         raise

@@ -200,11 +200,31 @@ def test_server_of_spark_connect_does_not_follow_register(monkeypatch: pytest.Mo
     assert error.hint == f"Set PYSPARK_PYTHON={sys.executable} before the driver starts."
 
 
-def test_missing_package_names_sparks_python(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("text", "module"),
+    [
+        ("ModuleNotFoundError: No module named 'spark_kafka_sink'", "spark_kafka_sink"),
+        (
+            (
+                'File "/job/spark_kafka_sink/errors.py", line 15, in <module>\n'
+                "ModuleNotFoundError: No module named 'google.protobuf'"
+            ),
+            "google.protobuf",
+        ),
+    ],
+)
+def test_missing_module_names_sparks_python(
+    text: str, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", "/elsewhere/python3")
-    error = error_of(PySparkException("ModuleNotFoundError: No module named 'spark_kafka_sink'"))
+    error = error_of(PySparkException(text))
     assert error is not None
-    assert (error.hint or "").endswith("on this machine, that is /elsewhere/python3.")
+    assert f"does not have the module {module}. " in str(error)
+    assert (error.hint or "").endswith("for /elsewhere/python3, which Spark uses here.")
+
+
+def test_missing_module_of_another_package_has_no_hint() -> None:
+    assert error_of(PySparkException("ModuleNotFoundError: No module named 'job'")) is None
 
 
 def test_hints_are_sentences() -> None:
