@@ -1,6 +1,7 @@
 """What `ReportBuilder` counts."""
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus, PartitionStatus
+from spark_kafka_sink.report.metrics.metrics_recorder import BufferUsage, TopicCounts
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
 from spark_kafka_sink.report.task_attempt import TaskAttempt
@@ -100,3 +101,14 @@ def test_building_twice_is_harmless() -> None:
 def test_task_without_rows_has_a_report() -> None:
     report = ReportBuilder().build(TaskAttempt(), 5)
     assert (report.tasks, report.records, report.partitions) == (1, 0, ())
+
+
+def test_counts_of_the_session_belong_to_the_report_for_which_they_are_given() -> None:
+    builder = ReportBuilder()
+    builder.recorder.count_retried("t", 1)
+    topics = TopicCounts(partitions={"t": 3, "other": 1}, keyed_records={"t": 5})
+    metrics = builder.build(TASK, 1, buffer=BufferUsage(2, 0.5, 700), topics=topics).metrics
+    (topic,) = metrics.topics
+    assert (topic.partitions, topic.keyed_records, topic.assigned_records) == (3, 5, 0)
+    assert (metrics.buffer_waits, metrics.buffer_wait, metrics.buffer_peak) == (2, 500_000, 700)
+    assert builder.build(TASK, 1).metrics.topics[0].partitions == 0
