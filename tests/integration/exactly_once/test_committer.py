@@ -192,10 +192,14 @@ def test_commit_a_thousand_transactions(query: Writes) -> None:
     assert seconds < 3 + machine.slack_s
 
 
-def test_abort_ends_all_transactions_of_the_batch(query: Writes) -> None:
-    results = query.tasks("0", nonce="0123456789abcdef")
-    outcome = query.committer.abort("0", results[:2], complete=False)
-    assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 3)
+@pytest.mark.parametrize("is_complete", [False, True])
+def test_abort_ends_all_transactions_of_the_batch(query: Writes, is_complete: bool) -> None:
+    nonce = "0123456789abcdef"
+    results = query.tasks("0", nonce=nonce)
+    query.task("0", 2, nonce)  # a lost attempt
+    reported = results if is_complete else results[:2]
+    outcome = query.committer.abort("0", reported, complete=is_complete)
+    assert (outcome.status, outcome.aborted) == (CommitStatus.ABORTED, 4)
     query.committer.commit("0", query.tasks("0"))
     assert query.visible() == rows_of("0")
 
