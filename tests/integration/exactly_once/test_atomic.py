@@ -12,6 +12,8 @@ from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus
 from spark_kafka_sink.exactly_once.open_transactions import DecisionStatus
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.exactly_once.scope_state import Done, NoDecision
+from spark_kafka_sink.exactly_once.steps import recovery
+from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
 from spark_kafka_sink.exactly_once.transactional_id import Scope, new_nonce
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.producer.session_pool import discard_session
@@ -172,6 +174,34 @@ def test_failed_task_ends_the_transaction(query: Writes) -> None:
         batch.task(2)
     outcome = query.committer.abort_shared("0", [], batch.shared, complete=False)
     assert outcome.status is CommitStatus.ABORTED
+
+
+def test_abort_ends_the_transaction(query: Writes) -> None:
+    batch = plan(query, "0")
+    results = batch.tasks()
+    outcome = query.committer.abort_shared("0", results, batch.shared, complete=True)
+    assert outcome.status is CommitStatus.ABORTED
+    with pytest.raises(TransactionError, match="missing from 3 of 3 partitions"):
+        batch.commit(results)
+    assert query.visible() == NOTHING
+
+
+@pytest.mark.parametrize("retention_ms", [60_000, -1])
+def test_record_of_a_finished_run_is_removed_later(
+    query: Writes, retention_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run removes it when abort() of the finished run can no longer need it."""
+    monkeypatch.setattr(recovery, "_RUN_RETENTION_MS", retention_ms)
+    finished, following = (
+        replace(query, scope=Scope.run(query.scope.prefix), query=None) for _ in range(2)
+    )
+    batch = plan(finished, finished.scope.name)
+    batch.commit(batch.tasks())
+    following.committer.recover()
+    with connected_scope_client(query.config, query.scope) as scope_client:
+        scopes = list(scope_client.log.read().scopes(query.scope.prefix))
+    assert scopes == ([finished.scope] if retention_ms > 0 else [])
+    assert query.visible() == rows_of(finished.scope.name)
 
 
 def test_atomic_and_other_batches_alternate(query: Writes) -> None:
