@@ -67,7 +67,8 @@ class EmbeddedBroker(SecurityControls):
     Data is kept in memory, in the folder `data_dir`, or in Redis (`storage`).
 
     A daemon thread serves all sockets and accesses the state. With Redis, a second thread handles
-    requests. Use the broker as a context manager::
+    requests, and a third waits for Redis's replicas if the URL sets `replicas`. Use the broker as a
+    context manager::
 
         with EmbeddedBroker(topics={"events": 4}) as kafka:
             producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
