@@ -2,6 +2,7 @@
 
 import subprocess
 import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -60,7 +61,20 @@ def test_offsets_of_all_zones_that_spark_accepts(jvm: Jvm) -> None:
         assert np.broadcast_to(utc_offsets(INSTANTS, name), 12).tolist() == expected, name
 
 
-def test_zone_of_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def set_zone() -> Iterator[Callable[[str], None]]:
+    """Return a function that changes this process's time zone."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def set_zone(name: str) -> None:
+            patch.setenv("TZ", name)
+            time.tzset()
+
+        yield set_zone
+    time.tzset()
+
+
+def test_zone_of_the_host(tmp_path: Path, set_zone: Callable[[str], None]) -> None:
     source = tmp_path / "Zone.java"
     source.write_text(PROGRAM)
     java = [find_java() or "java", "-XX:TieredStopAtLevel=1"]
@@ -68,12 +82,9 @@ def test_zone_of_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     subprocess.run([*compiler, str(source)], check=True)
     program = [*java, "-cp", str(tmp_path), "Zone"]
     for name in HOST_ZONES:
-        monkeypatch.setenv("TZ", name)
+        set_zone(name)
         done = subprocess.run(program, capture_output=True, text=True, check=True)
         expected = done.stdout.split()
-        time.tzset()
         micros = np.array([0, 1_720_000_000_000_000])
         offsets = np.broadcast_to(utc_offsets(micros, system_zone()), 2)
         assert [str(offset * 1000) for offset in offsets] == expected, name
-    monkeypatch.undo()
-    time.tzset()

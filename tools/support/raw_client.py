@@ -82,13 +82,14 @@ def batch(
     count: int = 1,
     *,
     producer: tuple[int, int, int] = (-1, -1, -1),
+    is_transactional: bool = False,
     codec: int = 0,
     value: bytes = b"value",
     key: bytes | None = b"key",
     timestamp: int | None = None,
 ) -> bytearray:
     """Return a batch that kafka-python encodes; `producer` is (ID, epoch, first sequence)."""
-    builder = DefaultRecordBatchBuilder(2, codec, False, *producer, 1 << 24)
+    builder = DefaultRecordBatchBuilder(2, codec, is_transactional, *producer, 1 << 24)
     now = int(time.time() * 1000) if timestamp is None else timestamp
     for offset in range(count):
         builder.append(offset, now, key, value, [])

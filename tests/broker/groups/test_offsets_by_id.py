@@ -59,46 +59,6 @@ def fetch(raw: RawClient, group: str, *topic_ids: UUID) -> dict[UUID, tuple[Erro
     }
 
 
-def test_deleted_topic_has_no_offsets(any_raw: RawClient, topic: str) -> None:
-    """Otherwise a group would skip the first records of a new topic with the same name."""
-    group = f"group-{topic}"
-    topic_id = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0].topic_id
-    assert commit(any_raw, group, topic_id, 5) is ErrorCode.none
-    deleted = any_raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], timeout=TIMEOUT)
-    assert deleted.responses[0].error_code is ErrorCode.none
-    wait_until(lambda: not committed(any_raw, group))
-
-
-@pytest.mark.parametrize(
-    ("api", "version", "deleted"),
-    [
-        (ApiKey.DELETE_TOPICS, 5, {"topic_names": ["{topic}"], "timeout": TIMEOUT}),
-        (
-            ApiKey.OFFSET_DELETE,
-            0,
-            {
-                "group_id": "group-{topic}",
-                "topics": [{"name": "{topic}", "partitions": [{"partition_index": 0}]}],
-            },
-        ),
-        (ApiKey.DELETE_GROUPS, 2, {"groups_names": ["group-{topic}"]}),
-    ],
-)
-def test_transaction_does_not_restore_deleted_offsets(
-    any_raw: RawClient, topic: str, api: ApiKey, version: int, deleted: dict[str, Any]
-) -> None:
-    group = f"group-{topic}"
-    topic_id = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0].topic_id
-    assert commit(any_raw, group, topic_id, 1) is ErrorCode.none
-    producer = begin(any_raw, group, topic)
-    any_raw.call(api, version, **with_topic(deleted, topic))
-    wait_until(lambda: not committed(any_raw, group))
-    ended = any_raw.call(ApiKey.END_TXN, 3, **producer, committed=True)
-    assert ended.error_code is ErrorCode.none
-    next_transaction(any_raw, topic)  # This succeeds when the last transaction has completed.
-    assert committed(any_raw, group) == []
-
-
 def with_topic(value: Any, topic: str) -> Any:
     """Insert the name of a topic into a request."""
     if isinstance(value, dict):
@@ -149,6 +109,46 @@ def committed(raw: RawClient, group: str) -> list[str]:
     """Return the topics with committed offsets of a group."""
     response = raw.call(ApiKey.OFFSET_FETCH, 8, groups=[{"group_id": group, "topics": None}])
     return [topic.name for topic in response.groups[0].topics]
+
+
+def test_deleted_topic_has_no_offsets(any_raw: RawClient, topic: str) -> None:
+    """Otherwise a group would skip the first records of a new topic with the same name."""
+    group = f"group-{topic}"
+    topic_id = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0].topic_id
+    assert commit(any_raw, group, topic_id, 5) is ErrorCode.none
+    deleted = any_raw.call(ApiKey.DELETE_TOPICS, 5, topic_names=[topic], timeout=TIMEOUT)
+    assert deleted.responses[0].error_code is ErrorCode.none
+    wait_until(lambda: not committed(any_raw, group))
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "deleted"),
+    [
+        (ApiKey.DELETE_TOPICS, 5, {"topic_names": ["{topic}"], "timeout": TIMEOUT}),
+        (
+            ApiKey.OFFSET_DELETE,
+            0,
+            {
+                "group_id": "group-{topic}",
+                "topics": [{"name": "{topic}", "partitions": [{"partition_index": 0}]}],
+            },
+        ),
+        (ApiKey.DELETE_GROUPS, 2, {"groups_names": ["group-{topic}"]}),
+    ],
+)
+def test_transaction_does_not_restore_deleted_offsets(
+    any_raw: RawClient, topic: str, api: ApiKey, version: int, deleted: dict[str, Any]
+) -> None:
+    group = f"group-{topic}"
+    topic_id = any_raw.call(ApiKey.METADATA, 12, topics=[{"name": topic}]).topics[0].topic_id
+    assert commit(any_raw, group, topic_id, 1) is ErrorCode.none
+    producer = begin(any_raw, group, topic)
+    any_raw.call(api, version, **with_topic(deleted, topic))
+    wait_until(lambda: not committed(any_raw, group))
+    ended = any_raw.call(ApiKey.END_TXN, 3, **producer, committed=True)
+    assert ended.error_code is ErrorCode.none
+    next_transaction(any_raw, topic)  # This succeeds when the last transaction has completed.
+    assert committed(any_raw, group) == []
 
 
 def test_offsets_by_id(any_raw: RawClient, topic: str) -> None:

@@ -28,8 +28,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import crc32c
-
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.transactions.views import Step, Views
@@ -117,10 +115,11 @@ class Player(Views):
     def _batch(self, step: Step, key: tuple[int, int, int]) -> bytearray:
         producer_id, epoch, _ = key
         first = int(step.flags.get("seq", self.sequences[key]))
-        data = batch(_count(step), producer=(producer_id, epoch, first))
-        if "plain" not in step.words:
-            data[22] |= 0x10
-            data[17:21] = crc32c.crc32c(bytes(data[21:])).to_bytes(4, "big")
+        data = batch(
+            _count(step),
+            producer=(producer_id, epoch, first),
+            is_transactional="plain" not in step.words,
+        )
         if "corrupt" in step.words:
             data[-1] ^= 0xFF
         return data

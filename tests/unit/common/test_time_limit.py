@@ -1,4 +1,4 @@
-"""`within`: results, errors and calls that do not return."""
+"""`run_with_timeout`: results, errors and calls that do not return."""
 
 import threading
 import time
@@ -10,6 +10,13 @@ import pytest
 
 from spark_kafka_sink.common import time_limit
 from spark_kafka_sink.common.time_limit import run_with_timeout
+
+
+def end_threads() -> None:
+    """Wait for the threads of calls that were abandoned."""
+    for thread in threading.enumerate():
+        if thread.name == "kafkaprod-deadline":
+            thread.join(60)
 
 
 def test_result_of_the_call() -> None:
@@ -60,9 +67,7 @@ def test_hanging_call_is_abandoned_until_it_returns() -> None:
         run_with_timeout(60, "hangs", lambda: 1)
     assert run_with_timeout(60, "another", lambda: 1) == 1
     gate.set()
-    left = [thread for thread in threading.enumerate() if thread.name == "kafkaprod-deadline"]
-    for thread in left:
-        thread.join()
+    end_threads()
     assert run_with_timeout(60, "hangs", lambda: 1) == 1
 
 
@@ -83,7 +88,5 @@ def test_call_is_not_repeated_until_all_earlier_ones_have_returned() -> None:
         with pytest.raises(TimeoutError, match="an earlier attempt has not returned yet"):
             run_with_timeout(30, "both", time.monotonic)
         gate.set()
-    while True:
-        with suppress(TimeoutError):
-            assert run_with_timeout(30, "both", lambda: "repeated") == "repeated"
-            break
+    end_threads()
+    assert run_with_timeout(30, "both", lambda: "repeated") == "repeated"

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from unittest.mock import Mock
 
-import crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,10 +75,7 @@ def test_leader_epoch_starts_with_its_leader() -> None:
 
 def transactional(sequence: int) -> bytes:
     """Return a transactional batch of two records."""
-    data = batch(2, producer=(7, 0, sequence), timestamp=0)
-    data[22] |= 0x10
-    data[17:21] = crc32c.crc32c(bytes(data[21:])).to_bytes(4, "big")
-    return bytes(data)
+    return bytes(batch(2, producer=(7, 0, sequence), is_transactional=True, timestamp=0))
 
 
 def test_last_stable_offset_is_at_least_the_log_start_offset() -> None:

@@ -4,7 +4,6 @@ from collections import Counter
 from itertools import count
 from unittest.mock import Mock
 
-import crc32c
 import pytest
 
 from spark_kafka_sink.broker.config.topic_config import DEFAULT_LOG_CONFIG
@@ -40,9 +39,7 @@ class GappedLog:
             data = batch(2, timestamp=NOW)
         else:
             sent = (producer_id, 0, self._sequences[producer_id])
-            data = batch(2, producer=sent, timestamp=NOW)
-            data[22] |= 0x10
-            data[17:21] = crc32c.crc32c(bytes(data[21:])).to_bytes(4, "big")
+            data = batch(2, producer=sent, is_transactional=True, timestamp=NOW)
             self._sequences[producer_id] += 2
         return self.partition.append(bytes(data), OPTIONS).base_offset
 

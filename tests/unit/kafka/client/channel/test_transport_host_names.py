@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from random import Random
 
 import pytest
@@ -25,10 +26,7 @@ def address(port: int) -> Address:
 
 
 class NetworkScene:
-    """A network with fake brokers 1 to 3 and scripted names; ports in `broken` fail.
-
-    A broker in `dying` disconnects after its ApiVersions response.
-    """
+    """A network with fake brokers 1 to 3 and scripted names; `unreachable` are ports."""
 
     def __init__(self, **options: object) -> None:
         self.clock = ManualClock(5.0)
@@ -93,70 +91,65 @@ def test_invalid_port_is_an_error(host: str, port: int) -> None:
 
 
 def test_loop_continues_during_a_lookup() -> None:
-    scene = NetworkScene()
-    scene.turns(4, NAMED, OTHER)
-    assert scene.network.broker(1).state is ChannelState.RESOLVING
-    assert list(scene.network.connected()) == [OTHER]
-    scene.names.known["one.test"] = [address(40_001)]
-    scene.turns(4, NAMED)
-    assert list(scene.network.connected()) == [NAMED, OTHER]
-    assert scene.names.lookups == ["one.test"]
-    scene.close()
+    with closing(NetworkScene()) as scene:
+        scene.turns(4, NAMED, OTHER)
+        assert scene.network.broker(1).state is ChannelState.RESOLVING
+        assert list(scene.network.connected()) == [OTHER]
+        scene.names.known["one.test"] = [address(40_001)]
+        scene.turns(4, NAMED)
+        assert list(scene.network.connected()) == [NAMED, OTHER]
+        assert scene.names.lookups == ["one.test"]
 
 
 def test_unresponsive_name_server_times_out() -> None:
-    scene = NetworkScene(socket_connection_setup_timeout_ms=2_000)
-    scene.turn(NAMED)
-    scene.clock.advance(1.9)
-    scene.turn(NAMED)
-    assert scene.network.failures.reasons == {}
-    scene.clock.advance(0.2)
-    scene.turn(NAMED)
-    assert (
-        "timeout while resolving the host name" in scene.network.failures.reasons["one.test:40001"]
-    )
-    assert scene.network.failed_attempts(NAMED) == 1
-    scene.names.known["one.test"] = [address(40_001)]
-    scene.clock.advance(1.1)
-    scene.turns(5, NAMED)
-    assert list(scene.network.connected()) == [NAMED]
-    scene.close()
+    with closing(NetworkScene(socket_connection_setup_timeout_ms=2_000)) as scene:
+        scene.turn(NAMED)
+        scene.clock.advance(1.9)
+        scene.turn(NAMED)
+        assert scene.network.failures.reasons == {}
+        scene.clock.advance(0.2)
+        scene.turn(NAMED)
+        assert (
+            "timeout while resolving the host name"
+            in scene.network.failures.reasons["one.test:40001"]
+        )
+        assert scene.network.failed_attempts(NAMED) == 1
+        scene.names.known["one.test"] = [address(40_001)]
+        scene.clock.advance(1.1)
+        scene.turns(5, NAMED)
+        assert list(scene.network.connected()) == [NAMED]
 
 
 def test_loop_waits_until_the_lookup_deadline() -> None:
-    scene = NetworkScene(socket_connection_setup_timeout_ms=700)
-    now = scene.clock.monotonic()
-    scene.network.connect(NAMED, now)
-    assert scene.network.seconds_until_due(now) == pytest.approx(0.7)
-    scene.close()
+    with closing(NetworkScene(socket_connection_setup_timeout_ms=700)) as scene:
+        now = scene.clock.monotonic()
+        scene.network.connect(NAMED, now)
+        assert scene.network.seconds_until_due(now) == pytest.approx(0.7)
 
 
 def test_unknown_name_is_a_failure_with_its_reason() -> None:
-    scene = NetworkScene()
-    scene.names.known["one.test"] = socket.gaierror(-2, "Name or service not known")
-    scene.turns(2, NAMED)
-    assert scene.network.failures.reasons == {"one.test:40001": "Name or service not known"}
-    scene.close()
+    with closing(NetworkScene()) as scene:
+        scene.names.known["one.test"] = socket.gaierror(-2, "Name or service not known")
+        scene.turns(2, NAMED)
+        assert scene.network.failures.reasons == {"one.test:40001": "Name or service not known"}
 
 
 def test_failed_resolver_fails_only_its_connection() -> None:
-    scene = NetworkScene()
-    scene.names.known["one.test"] = MemoryError("no buffer")
-    scene.turns(4, NAMED, OTHER)
-    assert "MemoryError" in scene.network.failures.reasons["one.test:40001"]
-    assert scene.network.failures.fatal is None
-    assert list(scene.network.connected()) == [OTHER]
-    scene.close()
+    with closing(NetworkScene()) as scene:
+        scene.names.known["one.test"] = MemoryError("no buffer")
+        scene.turns(4, NAMED, OTHER)
+        assert "MemoryError" in scene.network.failures.reasons["one.test:40001"]
+        assert scene.network.failures.fatal is None
+        assert list(scene.network.connected()) == [OTHER]
 
 
 def test_late_response_is_ignored() -> None:
-    scene = NetworkScene()
-    scene.turn(NAMED)
-    scene.network.connect(Node(1, "127.0.0.1", 40_003), scene.clock.monotonic())
-    scene.names.known["one.test"] = [address(40_001)]
-    scene.turns(4)
-    assert [node.port for node in scene.network.connected()] == [40_003]
-    scene.close()
+    with closing(NetworkScene()) as scene:
+        scene.turn(NAMED)
+        scene.network.connect(Node(1, "127.0.0.1", 40_003), scene.clock.monotonic())
+        scene.names.known["one.test"] = [address(40_001)]
+        scene.turns(4)
+        assert [node.port for node in scene.network.connected()] == [40_003]
 
 
 def unreachable(scene: NetworkScene) -> None:
@@ -202,39 +195,38 @@ def unresponsive(scene: NetworkScene) -> None:
     [unreachable, refusing, disconnecting_immediately, disconnecting_when_ready, unresponsive],
 )
 def test_next_address_is_tried_after_a_failure(trouble: Callable[[NetworkScene], None]) -> None:
-    scene = NetworkScene(socket_connection_setup_timeout_ms=500, reconnect_backoff_max_ms=50)
-    scene.names.known["one.test"] = [address(40_001), address(40_002)]
-    trouble(scene)
-    scene.turns(80, NAMED)
-    assert list(scene.network.connected()) == [NAMED]
-    assert scene.cluster.connected_ports[-1] == 40_002
-    assert len(scene.cluster.connected_ports) <= 2
-    scene.close()
+    with closing(
+        NetworkScene(socket_connection_setup_timeout_ms=500, reconnect_backoff_max_ms=50)
+    ) as scene:
+        scene.names.known["one.test"] = [address(40_001), address(40_002)]
+        trouble(scene)
+        scene.turns(80, NAMED)
+        assert list(scene.network.connected()) == [NAMED]
+        assert scene.cluster.connected_ports[-1] == 40_002
+        assert len(scene.cluster.connected_ports) <= 2
 
 
 def test_each_new_connection_resolves_the_name_again() -> None:
-    scene = NetworkScene(reconnect_backoff_max_ms=50)
-    scene.names.known["one.test"] = [address(40_001)]
-    scene.turns(5, NAMED)
-    scene.names.known["one.test"] = [address(40_002)]
-    scene.cluster.stop(1)
-    scene.turns(20, NAMED)
-    assert scene.cluster.connected_ports == [40_001, 40_002]
-    assert list(scene.network.connected()) == [NAMED]
-    assert scene.names.lookups == ["one.test"] * 2
-    scene.close()
+    with closing(NetworkScene(reconnect_backoff_max_ms=50)) as scene:
+        scene.names.known["one.test"] = [address(40_001)]
+        scene.turns(5, NAMED)
+        scene.names.known["one.test"] = [address(40_002)]
+        scene.cluster.stop(1)
+        scene.turns(20, NAMED)
+        assert scene.cluster.connected_ports == [40_001, 40_002]
+        assert list(scene.network.connected()) == [NAMED]
+        assert scene.names.lookups == ["one.test"] * 2
 
 
 def test_all_addresses_are_tried_if_each_fails_in_turn() -> None:
-    scene = NetworkScene(reconnect_backoff_max_ms=50)
-    scene.names.known["one.test"] = [address(40_000 + number) for number in (1, 2, 3)]
-    serve = scene.cluster.serve
+    with closing(NetworkScene(reconnect_backoff_max_ms=50)) as scene:
+        scene.names.known["one.test"] = [address(40_000 + number) for number in (1, 2, 3)]
+        serve = scene.cluster.serve
 
-    def answer_once(peer: Peer, frame: memoryview) -> None:
-        serve(peer, frame)
-        scene.cluster.cut(peer)
+        def answer_once(peer: Peer, frame: memoryview) -> None:
+            serve(peer, frame)
+            scene.cluster.cut(peer)
 
-    scene.cluster.serve = answer_once  # type: ignore[method-assign]
-    scene.turns(100, NAMED)
-    assert scene.cluster.connected_ports[:6] == [40_001, 40_002, 40_003] * 2
-    scene.close()
+        scene.cluster.serve = answer_once  # type: ignore[method-assign]
+        scene.turns(100, NAMED)
+        assert scene.cluster.connected_ports[:6] == [40_001, 40_002, 40_003] * 2
