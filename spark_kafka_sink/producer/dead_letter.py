@@ -344,17 +344,3 @@ def with_headers(
 
 def _list_lengths(lists: pa.ListArray[Any]) -> NDArray[np.int64]:
     return np.asarray(pc.list_value_length(lists).fill_null(0)).astype(np.int64)
-
-
-def without_null_keys(lists: pa.ListArray[Any]) -> pa.ListArray[Any]:
-    """Return the lists with null keys replaced by empty keys, so that dead letters are valid."""
-    entries = lists.flatten()
-    keys = pc.struct_field(entries, 0)
-    if not keys.null_count:
-        return lists
-    offsets = np.zeros(len(lists) + 1, np.int32)
-    np.cumsum(_list_lengths(lists), out=offsets[1:])
-    filled = pa.StructArray.from_arrays(
-        [keys.fill_null(b""), pc.struct_field(entries, 1)], names=["key", "value"]
-    )
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), filled)

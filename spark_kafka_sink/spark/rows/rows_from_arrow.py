@@ -18,7 +18,6 @@ from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.common.time_zones import ZONE_SETTING, system_zone, utc_offsets
 from spark_kafka_sink.kafka.records.columns import Columns, read_bytes
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
-from spark_kafka_sink.producer.dead_letter import without_null_keys
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.rows import Rows, row_name
 from spark_kafka_sink.spark.rows.chunk_ranges import chunk_ranges
@@ -49,14 +48,14 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
         return None
     entries = column.flatten()
     keys = read_bytes(pc.struct_field(entries, 0))
-    null = keys.is_null() if keys.null_count else None
-    if null is not None:
+    if keys.null_count:
         checks.reject(
-            _rows_with(column, null),
+            _rows_with(column, keys.is_null()),
             RowError.NULL_HEADER_KEY,
             "a header without a key in",
             "Every entry of `headers` needs a key; drop entries whose key is null.",
         )
+        keys = cast("pa.BinaryArray", keys.fill_null(b""))
     text = _as_text(keys)
     if text is None:
         text, wrong = _replace_invalid_utf8(keys)
@@ -67,8 +66,7 @@ def read_headers(column: pa.ListArray[Any], checks: RowChecks) -> pa.ListArray[A
             "Header keys are text; put other bytes into the header's value.",
         )
     values = read_bytes(pc.struct_field(entries, 1))
-    lists = _as_lists(column, pa.StructArray.from_arrays([text, values], names=["key", "value"]))
-    return lists if null is None else without_null_keys(lists)
+    return _as_lists(column, pa.StructArray.from_arrays([text, values], names=["key", "value"]))
 
 
 def _rows_with(column: pa.ListArray[Any], entries: pa.Array[Any]) -> Any:
@@ -97,7 +95,7 @@ def _replace_invalid_utf8(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.Arra
         [raw_name != other for raw_name, other in zip(raw, good, strict=True)], pa.bool_()
     )
     repaired = pa.array(good, pa.binary()).take(encoded.indices)
-    return repaired, wrong.take(encoded.indices).fill_null(False)
+    return repaired, wrong.take(encoded.indices)
 
 
 def _as_lists(column: pa.ListArray[Any], entries: pa.StructArray) -> pa.ListArray[Any]:
