@@ -43,7 +43,7 @@ class RowError(IntEnum):
     OVERSIZED = (
         4,
         RecordTooLargeError,
-        "the record is larger than max.request.size or than the broker accepts",
+        "the record is larger than max.request.size or buffer.memory, or than the broker accepts",
     )
     REJECTED = 5, DeliveryError, "the broker rejected the record"
     """The broker listed the record in the response (KIP-467)."""

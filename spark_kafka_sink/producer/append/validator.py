@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.common.errors import RecordTooLargeError
-from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.record_encoder import size_bounds
 from spark_kafka_sink.producer.append.chunk import Chunk
@@ -43,7 +42,7 @@ class RowValidator:
     partitioner: Partitioner
 
     def __post_init__(self) -> None:
-        self._largest = self.config.max_record_size
+        self._largest = self.config.max_record_size - HEADER_SIZE
 
     def validate(self, rows: Rows) -> list[Chunk]:
         """Return chunks of rows that can be written: dead letters of bad rows, then the good rows.
@@ -77,7 +76,7 @@ class RowValidator:
         results = self.topics.await_topics_or_errors(rows.topics)
         if out_of_range(rows, results) is not None and self.topics.refresh_and_wait():
             results = self.topics.await_topics_or_errors(rows.topics)
-        errors = find_row_errors(rows, sizes, results, self._largest - HEADER_SIZE)
+        errors = find_row_errors(rows, sizes, results, self._largest)
         dead_letters: list[Chunk] = []
         if errors is not None:
             dead_letters = self.record_bad_rows(rows, errors)
@@ -105,21 +104,19 @@ class RowValidator:
         """Return [chunk], or [] if it has no rows; raise an error if a row is too large."""
         if not len(chunk):
             return []
-        if int(chunk.sizes.max()) + HEADER_SIZE > self._largest:
+        if int(chunk.sizes.max()) > self._largest:
             raise self._too_large_error(chunk, int(chunk.sizes.argmax()))
         return [chunk]
 
     def _too_large_error(self, chunk: Chunk, row: int) -> RecordTooLargeError:
-        route = self.partitioner.assign(chunk.rows, chunk.topics)
-        topic, partition = route.target(int(route.targets[row]))
-        limit = self._largest
+        rows, limit = chunk.rows, self.config.max_record_size
         by_size = limit == self.config.max_request_size
         name = "max.request.size" if by_size else "buffer.memory"
         also = " (and the topic's max.message.bytes)" if by_size else ""
         return RecordTooLargeError(
-            f"{chunk.rows.name(row)} is {int(chunk.sizes[row]) + HEADER_SIZE:,} bytes "
+            f"{rows.name(row)} is {int(chunk.sizes[row]) + HEADER_SIZE:,} bytes "
             f"when serialized, more than {name} = {limit:,}",
-            topic=topic.name,
-            partition=None if partition == UNASSIGNED else partition,
+            topic=rows.topics[0 if rows.topic_indexes is None else rows.topic_indexes[row]],
+            partition=None if rows.partition is None else rows.partition[row].as_py(),
             hint=f"Raise kafka.{name}{also}, or make the row smaller.",
         )

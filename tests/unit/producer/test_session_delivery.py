@@ -114,6 +114,18 @@ def test_error_of_large_row_names_the_option_to_raise(name: str, largest: int, m
     assert is_the_topics_too is (name == "max.request.size")
 
 
+def fail_if_called(*arguments: object) -> object:
+    raise AssertionError(arguments)
+
+
+def test_partitioner_function_is_not_called_for_the_error_of_a_large_row() -> None:
+    with (
+        pytest.raises(RecordTooLargeError),
+        world(max_request_size=3_000, partitioner=f"{__name__}:fail_if_called") as sim,
+    ):
+        sim.send([b"." * 5_000], partition=None)
+
+
 @pytest.mark.parametrize("partition", [-1, 4, 2**31 - 1, -(2**31)])
 def test_error_of_an_unknown_partition_names_the_row_and_the_valid_partitions(
     partition: int,
