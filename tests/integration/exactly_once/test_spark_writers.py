@@ -272,34 +272,25 @@ def test_tasks_of_an_aborted_write_are_never_decided(
     assert values(servers, unique_topic) == []
 
 
+@pytest.mark.parametrize("commits_first", [False, True])
 @pytest.mark.parametrize("atomic", ["false", "true"])
 def test_rows_replaced_by_another_run_are_not_reported(
-    any_kafka: AnyKafka, unique_topic: str, tmp_path: Path, atomic: str
+    any_kafka: AnyKafka, unique_topic: str, tmp_path: Path, atomic: str, commits_first: bool
 ) -> None:
     """Two runs of a batch have written their rows, and one run is committed."""
     servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
     (first, written), (second, rows) = two_runs(servers, unique_topic, path, atomic)
     second.completion.commit(rows)
     assert reported(path) == ("committed", 2)
-    first.completion.commit(written)
-    assert reported(path) == ("already written", 0)
-    first.completion.abort(written)
-    assert reported(path) == ("already written", 0)
-    assert values(servers, unique_topic) == [b"a", b"b"]
-
-
-@pytest.mark.parametrize("atomic", ["false", "true"])
-def test_abort_after_another_run_reports_no_rows(
-    any_kafka: AnyKafka, unique_topic: str, tmp_path: Path, atomic: str
-) -> None:
-    servers, path = any_kafka.bootstrap_servers, str(tmp_path / "report.json")
-    (first, written), (second, rows) = two_runs(servers, unique_topic, path, atomic)
-    second.completion.commit(rows)
+    if commits_first:
+        first.completion.commit(written)
+        assert reported(path) == ("already written", 0)
     first.completion.abort(written)
     assert reported(path) == ("already written", 0)
     # Spark calls abort() if the process of commit() crashed at its end.
     second.completion.abort(rows)
     assert reported(path) == ("already written", 2)
+    assert values(servers, unique_topic) == [b"a", b"b"]
 
 
 def test_new_checkpoint_does_not_lose_rows_with_spark_connect(
