@@ -224,12 +224,17 @@ class Drainer:
         if state.can_renumber:
             result.to_renumber[state.topic_partition] = state
             return False
-        if self.transaction_manager is not None and not self.transaction_manager.may_send_to(
-            state.topic_partition
-        ):
-            result.new_partitions.append(state.topic_partition)
+        if self._must_add(state.topic_partition, result):
             return False
         return self.breakers.may_send(state.topic_partition, state.is_busy, result.now)
+
+    def _must_add(self, topic_partition: TopicPartition, result: DrainResult) -> bool:
+        """Return True if the partition must be added to the transaction first; request that."""
+        transaction_manager = self.transaction_manager
+        if transaction_manager is None or transaction_manager.may_send_to(topic_partition):
+            return False
+        result.new_partitions.append(topic_partition)
+        return True
 
     def _add_to_request(
         self,
@@ -263,19 +268,21 @@ class Drainer:
         brokers = set(leaders.values())
         if result.is_full(brokers, head.size):
             return not result.requests.keys().isdisjoint(brokers)
-        partitions = self._partitions_in_draw_order(unassigned.topic, leaders, result)
+        partitions: Iterable[int] = self._partitions_in_draw_order(
+            unassigned.topic, leaders, result
+        )
+        free = len(leaders)
         transaction_manager = self.transaction_manager
         if transaction_manager is not None and transaction_manager.version.needs_add_partitions:
-            ready = self.queues.ready_count(unassigned)
-            partitions = transaction_manager.partitions.for_batches(
-                unassigned.topic,
-                partitions,
-                ready,
-                lambda: self.queues.head(unassigned),
-                result.new_partitions,
-            )
+            added = transaction_manager.partitions
+            partitions = added.candidates(unassigned.topic, partitions)
+            # At most one partition is added per batch, because few partitions save transaction
+            # markers. A batch for which a partition is being added waits for that partition.
+            free = self.queues.ready_count(unassigned) - added.pending(unassigned.topic)
         for partition in partitions:
-            self._assign_partition(head, partition, leaders[partition], result)
+            if free <= 0:
+                break
+            free -= self._assign_partition(head, partition, leaders[partition], result)
             head = self.queues.head(unassigned)
             if head is None:
                 # Rows with a partition might be waiting for these batches to be drained.
@@ -303,16 +310,23 @@ class Drainer:
 
     def _assign_partition(
         self, batch: ProducerBatch, partition: int, leader: int, result: DrainResult
-    ) -> None:
-        """Assign a batch to this partition and drain it, if the partition is ready."""
+    ) -> bool:
+        """Assign a batch to this partition and drain it, or request that the partition be added.
+
+        Return False if the partition is not ready for the batch.
+        """
         topic_partition = TopicPartition(batch.topic_partition.topic, partition)
+        if self._must_add(topic_partition, result):
+            return True
         if not result.fits(topic_partition, leader, batch.size):
-            return
+            return False
         if not self.assigned_topics.may_assign(batch, topic_partition, self._metadata.cluster):
-            return
+            return False
         state = self.partitions.of(topic_partition)
-        if self._may_send(state, result) and state.may_send_new(leader, result.now):
-            self._add_to_request(state, batch, leader, result)
+        if not self._may_send(state, result) or not state.may_send_new(leader, result.now):
+            return False
+        self._add_to_request(state, batch, leader, result)
+        return True
 
 
 def _all_leaders(waiting: Iterable[tuple[TopicPartition, dict[int, int]]]) -> set[int]:

@@ -18,7 +18,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.transactions.coordinator_errors import CoordinatorAction, action_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 
 class AddState(Enum):
@@ -52,40 +52,18 @@ class TransactionPartitions:
             for partition, state in self._states.items()
         )
 
-    def for_batches(
-        self,
-        topic: str,
-        partitions: Iterable[int],
-        ready: int,
-        head: Callable[[], object],
-        new: list[TopicPartition],
-    ) -> Iterator[int]:
-        """Yield the drawn partitions that unassigned batches of a topic may be sent to.
+    def candidates(self, topic: str, partitions: Iterable[int]) -> list[int]:
+        """Return the partitions of a topic that are not being added.
 
-        Partitions that are added but unused come first. If there are too few, request more, at most
-        one per batch, because few partitions save transaction markers. A batch for which a
-        partition is being added waits for that partition.
-
-        Args:
-            topic: the topic's name.
-            partitions: the partitions in random order.
-            ready: number of waiting batches.
-            head: returns the first of these batches, which changes when a batch is drained.
-            new: receives the partitions to be added.
+        Partitions that are added but unused come first.
         """
-        free = ready - self.pending(topic)
         unused = {number for name, number in self._unused if name == topic}
-        for number in sorted(partitions, key=lambda number: number not in unused):
-            if free <= 0:
-                return
-            topic_partition = TopicPartition(topic, number)
-            if topic_partition not in self._states:
-                new.append(topic_partition)
-                free -= 1
-            elif self.is_added(topic_partition):
-                batch = head()
-                yield number
-                free -= head() is not batch
+        settled = [
+            number
+            for number in partitions
+            if self._states.get(TopicPartition(topic, number)) in (None, AddState.ADDED)
+        ]
+        return sorted(settled, key=lambda number: number not in unused)
 
     def request(self, partitions: Iterable[TopicPartition]) -> None:
         """Request that these partitions be added, unless they are added or being added."""

@@ -1,5 +1,6 @@
 """A session in a transaction from FindCoordinator to the last acknowledgement, with V1 and V2."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.producer.send import drainer
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
+from spark_kafka_sink.producer.transactions.transaction_partitions import TransactionPartitions
 from tests.support.harness.coordinator import HANDLERS, CoordinatorFault, FakeCoordinator
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
@@ -97,6 +100,52 @@ def test_many_keyless_rows_use_every_partition(sim: World) -> None:
     values = sim.deliver_batches(40, None)
     assert all(log.end for log in sim.cluster.logs.values())
     assert sum(log.end for log in sim.cluster.logs.values()) == len(values)
+
+
+def partitions_of(sim: World) -> TransactionPartitions:
+    assert sim.sender.drainer.transaction_manager is not None
+    return sim.sender.drainer.transaction_manager.partitions
+
+
+@pytest.fixture
+def v1_sim() -> Iterator[World]:
+    """A session with a producer id in a V1 transaction, and the unused topic `t`."""
+    fake_cluster = FakeCluster(topics={"t": 10, "u": 1})
+    fake_cluster.coordinator.version = 0
+    with world(fake_cluster, transaction=SETTINGS) as open_world:
+        open_world.deliver_batches(1, topic="u")
+        yield open_world
+
+
+def drain(sim: World, drawn: list[int]) -> tuple[list[int], int]:
+    """Drain with the partitions in this order; return those drained and the number to be added."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drainer, "draw_order", lambda *_: iter(drawn))
+        result = sim.sender.drainer.drain(sim.clock.monotonic())
+    partitions_of(sim).request(result.new_partitions)
+    drained = [batch for batches in result.requests.values() for batch in batches]
+    return [batch.state.topic_partition.partition for batch in drained], len(result.new_partitions)
+
+
+def test_one_batch_adds_one_partition(v1_sim: World) -> None:
+    v1_sim.send_batches(1, None)
+    v1_sim.close_batches()
+    partitions = partitions_of(v1_sim)
+    assert drain(v1_sim, [7, 3, 5]) == ([], 1)
+    assert drain(v1_sim, [5, 7, 3]) == ([], 0)
+    partitions.mark_added(*partitions.take_new())
+    assert drain(v1_sim, [5, 3, 7]) == ([7], 0)
+
+
+def test_partitions_are_added_in_drawing_order(v1_sim: World) -> None:
+    v1_sim.send_batches(3, None)
+    v1_sim.close_batches()
+    partitions = partitions_of(v1_sim)
+    assert drain(v1_sim, list(range(10))) == ([], 3)
+    for partition in partitions.take_new():
+        partitions.mark_added(partition)
+        partitions.mark_used([partition])
+    assert drain(v1_sim, [2, 9, 1, 8]) == ([2, 1], 1)
 
 
 @pytest.mark.parametrize("api", [FIND, INIT, ADD])

@@ -81,18 +81,6 @@ def test_final_states_have_no_successors_and_failures_do_not_recover() -> None:
     assert not [pair for pair in ALLOWED if pair[0] in FAILED and pair[1] not in FAILED]
 
 
-def taken(partitions: TransactionPartitions, ready: int, drawn: list[int]) -> tuple[list[int], int]:
-    """Return the partitions that received a batch and the number to be added."""
-    new: list[TopicPartition] = []
-    batches = list(range(ready))
-    got = []
-    for number in partitions.for_batches("t", drawn, ready, lambda: next(iter(batches), None), new):
-        got.append(number)
-        batches.pop(0)
-    partitions.request(new)
-    return got, len(new)
-
-
 def test_partition_is_added_once() -> None:
     partitions = TransactionPartitions()
     partitions.request([FIRST, FIRST, OTHER])
@@ -122,23 +110,6 @@ def test_rejected_partition_can_be_requested_again() -> None:
     partitions.drop(FIRST)
     partitions.request([FIRST])
     assert partitions.take_new() == [FIRST]
-
-
-def test_one_batch_adds_one_partition() -> None:
-    partitions = TransactionPartitions()
-    assert taken(partitions, 1, [7, 3, 5]) == ([], 1)
-    assert taken(partitions, 1, [5, 7, 3]) == ([], 0)
-    partitions.mark_added(*partitions.take_new())
-    assert taken(partitions, 1, [5, 3, 7]) == ([7], 0)
-
-
-def test_partitions_are_added_in_drawing_order() -> None:
-    partitions = TransactionPartitions()
-    assert taken(partitions, 3, list(range(10))) == ([], 3)
-    for partition in partitions.take_new():
-        partitions.mark_added(partition)
-        partitions.mark_used([partition])
-    assert taken(partitions, 3, [2, 9, 1, 8]) == ([2, 1], 1)
 
 
 @pytest.mark.parametrize("api", [FIND, INIT, ADD, END])
