@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession, types
 
-from spark_kafka_sink.report.advice.arrow_advice import SAFE_ARROW_BYTES, UNMEASURED
-from spark_kafka_sink.report.spark_settings import ARROW_BYTES, ARROW_RECORDS
+from spark_kafka_sink.report.spark_settings import (
+    ARROW_BYTES,
+    ARROW_RECORDS,
+    SAFE_ARROW_BYTES,
+    UNMEASURED,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

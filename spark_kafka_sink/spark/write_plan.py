@@ -56,9 +56,13 @@ def plan_batch(
     options = merge_default_options(schema, user_options)
     config = SinkConfig.parse(options, batch_write=True)
     roles = ColumnRoles.of(schema, config)
-    _check_write(config, roles, schema)
+    located = replace(config, producer=with_shipped_files(config.producer))
+    _check_write(located, roles, schema)
     if config.formats is not None:
-        roles, config = _with_schemas(roles, schema, config, start)
+        from spark_kafka_sink.spark.schema.spec_completion import with_schemas  # only for formats
+
+        roles = with_schemas(roles, schema, located, start)
+        config = replace(config, formats=None)  # Tasks never contact the registry.
     if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.
         from spark_kafka_sink.spark.exactly_once.planning import plan_write
@@ -91,13 +95,17 @@ def plan_stream(user_options: Mapping[str, str], schema: types.StructType) -> Wr
             "spark.read, or use foreachBatch with a checkpoint that you delete afterwards.",
         )
     config = _with_own_reports(config, stream, is_planning=True)
+    located = replace(config, producer=with_shipped_files(config.producer))
     reject_continuous()
     warn_of_displayed_secrets(options)
     check_report_folder(config, ReportFolder.here())
-    _check_write(config, roles, schema, of_stream=True)
+    _check_write(located, roles, schema, of_stream=True)
     if config.formats is not None:
+        from spark_kafka_sink.spark.schema.spec_completion import with_schemas  # only for formats
+
         start = StreamStart(f"{stream.query_name}\n{stream.checkpoint}", latest_query_start())
-        roles, config = _with_schemas(roles, schema, config, start)
+        roles = with_schemas(roles, schema, located, start)
+        config = replace(config, formats=None)  # Tasks never contact the registry.
     if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.
         from spark_kafka_sink.spark.exactly_once import planning
@@ -125,22 +133,6 @@ def completion_of_stream(
     return WriteCompletion(config, origin)
 
 
-def _with_schemas(
-    roles: ColumnRoles, schema: types.StructType, config: SinkConfig, start: StreamStart | None
-) -> tuple[ColumnRoles, SinkConfig]:
-    """Return the columns' roles with the schemas of their formats, and the settings for tasks.
-
-    Tasks never contact the registry, so the registry options are removed from their settings.
-
-    Raises:
-        KafkaProdError: see `spec_completion.with_schemas`.
-    """
-    from spark_kafka_sink.spark.schema.spec_completion import with_schemas  # only for formats
-
-    located = replace(config, producer=with_shipped_files(config.producer))
-    return with_schemas(roles, schema, located, start), replace(config, formats=None)
-
-
 def _check_write(
     config: SinkConfig, roles: ColumnRoles, schema: types.StructType, *, of_stream: bool = False
 ) -> None:
@@ -156,7 +148,7 @@ def _check_security(config: ProducerConfig, *, of_stream: bool) -> None:
     """Detect problems on the driver that would fail every task: see `security_checks`.
 
     Args:
-        config: the sink's settings, as set by the user.
+        config: the sink's settings, with the driver's paths of shipped files.
         of_stream: True if a micro-batch is planned, see `StreamSecurityCheck`.
 
     Raises:
@@ -169,14 +161,14 @@ def _check_security(config: ProducerConfig, *, of_stream: bool) -> None:
         if of_stream
         else security_checks.check_security
     )
-    check_write(with_shipped_files(config).security)
+    check_write(config.security)
 
 
 def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool) -> None:
     """Check the brokers, and create a missing topic if requested (see `diagnostics.preflight`).
 
     Args:
-        config: the sink's settings, as set by the user.
+        config: the sink's settings, with the driver's paths of shipped files.
         roles: the columns of the rows.
         of_stream: True if a micro-batch is planned.
 
@@ -188,8 +180,7 @@ def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool) -
     from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
     from spark_kafka_sink.diagnostics.preflight import preflight_check
 
-    located = replace(config, producer=with_shipped_files(config.producer))
-    write = PlannedWrite(config=located, has_key=roles.has_key)
+    write = PlannedWrite(config=config, has_key=roles.has_key)
     start = latest_query_start() if of_stream else None
     preflight_check.check_write(
         write, of_stream=of_stream, start=start, only_errors=only_errors_are_logged()

@@ -25,8 +25,7 @@ from spark_kafka_sink import (
     repartition_by_kafka_partition,
     warm_up,
 )
-from spark_kafka_sink.report.advice.arrow_advice import UNMEASURED
-from spark_kafka_sink.report.spark_settings import ARROW_BYTES
+from spark_kafka_sink.report.spark_settings import ARROW_BYTES, UNMEASURED
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.write import write
 from tools.support.readers import numbers_in

@@ -5,12 +5,14 @@ from __future__ import annotations
 from spark_kafka_sink.common.text import MB, plural
 from spark_kafka_sink.report.advice.advice import Advice, Direction
 from spark_kafka_sink.report.advice.pipeline_facts import MIN_SHARE, PipelineFacts
-from spark_kafka_sink.report.spark_settings import ARROW_BYTES, ARROW_COLUMNS, ARROW_RECORDS
+from spark_kafka_sink.report.spark_settings import (
+    ARROW_BYTES,
+    ARROW_COLUMNS,
+    ARROW_RECORDS,
+    SAFE_ARROW_BYTES,
+    UNMEASURED,
+)
 
-UNMEASURED = 2**31 - 1
-"""Value of Spark's maxBytesPerBatch with which Spark does not measure its batches."""
-SAFE_ARROW_BYTES = 64 * 1024 * 1024
-"""Spark's own limit for the size of a batch, in bytes."""
 _MEASURING_COST_S = 0.07e-6
 _MEASURING_COLUMN_COST_S = 0.055e-6
 """JVM seconds that measuring batches costs per row, and per row and column: Spark adds up the sizes

@@ -17,7 +17,8 @@ from spark_kafka_sink.spark.exactly_once import running_query
 from spark_kafka_sink.spark.exactly_once.row_counter import RowCounter
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import TransactionCommitMessage
 from spark_kafka_sink.spark.runtime import internals, worker_context
-from spark_kafka_sink.spark.writers.task_writer import TaskWriter, current_task_attempt
+from spark_kafka_sink.spark.runtime.worker_context import current_task_attempt
+from spark_kafka_sink.spark.writers.task_writer import TaskWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The modules that `warm_up` imports before a Spark session's first write."""
+"""The modules that `warm_up`, or else a worker's first task, imports."""
 
 from __future__ import annotations
 
@@ -18,14 +18,9 @@ PLANNING = (
     "config.config_builder",
     "diagnostics.preflight",
 )
-TASK = (
-    *_WRITERS,
-    "spark.writers.task_writer",
-    "spark.rows.arrow_gathering",
-    "spark.rows.rows_from_arrow",
-    "spark.writers.commit_messages",
-    "producer.session",
-)
+FIRST_TASK = ("spark.rows.arrow_gathering", "spark.rows.rows_from_arrow", "producer.session_pool")
+"""Modules that a worker imports when its first task starts."""
+TASK = (*_WRITERS, "spark.writers.task_writer", "spark.writers.commit_messages", *FIRST_TASK)
 COMMIT = (
     *_WRITERS,
     "spark.writers.write_completion",

@@ -11,6 +11,7 @@ from pyspark import TaskContext
 from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID, ProducerConfig
 from spark_kafka_sink.kafka.security.shipped_files import locate_files
 from spark_kafka_sink.report.spark_settings import ARROW_BYTES, ARROW_COLUMNS, ARROW_RECORDS
+from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.spark_releases import ARROW_BATCH_BYTES
 
@@ -22,6 +23,18 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NOT_IN_CLIENT_ID = re.compile(r"[^A-Za-z0-9._-]+")
 _MAX_NAME_CHARS = 100
 _SIZE_UNITS = ("", "k", "m", "g", "t", "p")
+
+
+def current_task_attempt() -> TaskAttempt:
+    """Return Spark's ids of the task attempt of this thread; zeros outside a task."""
+    context = TaskContext.get()
+    if context is None:
+        return TaskAttempt()
+    return TaskAttempt(
+        partition_id=context.partitionId(),
+        attempt=context.attemptNumber(),
+        task_attempt_id=context.taskAttemptId(),
+    )
 
 
 def lacks_query() -> bool:

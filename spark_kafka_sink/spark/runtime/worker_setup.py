@@ -5,16 +5,25 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from itertools import count
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.spark.runtime.internals import DAEMON, main_module
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark import SparkContext
 
 _WORKERS = (DAEMON, "pyspark.worker", "pyspark.sql.worker.")
 """Main modules of Spark's Python workers."""
 _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+_LOADING_TASKS = 2
+"""Number of tasks in a worker process that freeze newly loaded modules when they start. The second
+task freezes the modules that the first task has loaded.
+"""
+_task_numbers = count()
+"""Counts the tasks of this worker process."""
 
 
 def freeze_loaded_modules() -> None:
@@ -24,6 +33,19 @@ def freeze_loaded_modules() -> None:
     would traverse every object in PySpark's modules, which takes tens of milliseconds.
     """
     if main_module() == DAEMON:
+        gc.freeze()
+
+
+def exclude_from_garbage_collection(tasks: Iterator[int] = _task_numbers) -> None:
+    """Exclude everything loaded so far from garbage collection, at the start of a task.
+
+    pyspark.daemon runs a garbage collection after every task, which takes tens of milliseconds
+    because the collection traverses each object of every module. Memory is still freed, except for
+    cycles among these objects.
+    """
+    from pyspark import TaskContext  # This module is loaded before PySpark is known to exist.
+
+    if TaskContext.get() is not None and next(tasks) < _LOADING_TASKS:
         gc.freeze()
 
 

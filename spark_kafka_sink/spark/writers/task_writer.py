@@ -11,24 +11,25 @@ each of these processes.
 
 from __future__ import annotations
 
-import gc
 import logging
 import uuid
 from dataclasses import replace
-from itertools import count
 from typing import TYPE_CHECKING
-
-from pyspark import TaskContext
 
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.masking import split_query
-from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.spark.reports.report_folder import report_folder
 from spark_kafka_sink.spark.reports.retention import statistics_prefix
 from spark_kafka_sink.spark.reports.task_progress import ProgressAddress, ProgressSender
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
-from spark_kafka_sink.spark.runtime.worker_context import artifact_folder, with_shipped_files
+from spark_kafka_sink.spark.runtime.preloading import FIRST_TASK, load
+from spark_kafka_sink.spark.runtime.worker_context import (
+    artifact_folder,
+    current_task_attempt,
+    with_shipped_files,
+)
+from spark_kafka_sink.spark.runtime.worker_setup import exclude_from_garbage_collection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -50,12 +51,6 @@ _ABORT_S = 5.0
 """Maximum seconds that a failed task may take to abort its transaction; after that, the driver
 aborts it.
 """
-_LOADING_TASKS = 2
-"""Number of tasks in a worker process that freeze newly loaded modules when they start. The second
-task freezes the modules that the first task has loaded.
-"""
-_task_numbers = count()
-"""Counts the tasks of this worker process."""
 
 
 class TaskWriter:
@@ -79,7 +74,8 @@ class TaskWriter:
         """Write all rows and wait for their acknowledgement. Raises if a row fails."""
         with self.origin.error_file.storing_errors(current_task_attempt().partition_id):
             exclude_from_garbage_collection()
-            startup = self.origin.startup_ms + _loaded_ms()
+            load(FIRST_TASK)
+            startup = self.origin.startup_ms + startup_ms()
             return replace(self.write_and_report(batches), startup_ms=startup)
 
     def write_and_report(self, batches: Iterable[pa.RecordBatch]) -> CommitMessage:
@@ -201,14 +197,6 @@ class TaskWriter:
         return f"{base.rstrip('/')}/{name}{query}"
 
 
-def _loaded_ms() -> int:
-    """Import the modules of a task, and return the milliseconds since its worker started."""
-    from spark_kafka_sink.producer import session_pool  # noqa: F401
-    from spark_kafka_sink.spark.rows import arrow_gathering, rows_from_arrow  # noqa: F401
-
-    return startup_ms()
-
-
 def _discard_session(session: ProducerSession, *, in_transaction: bool) -> None:
     """Abort the transaction of a failed task, and discard the session."""
     from spark_kafka_sink.producer.session_pool import discard_session
@@ -218,26 +206,3 @@ def _discard_session(session: ProducerSession, *, in_transaction: bool) -> None:
             session.abort_transaction(_ABORT_S)
     finally:
         discard_session(session)
-
-
-def current_task_attempt() -> TaskAttempt:
-    """Return Spark's ids of the task attempt of this thread; zeros outside a task."""
-    context = TaskContext.get()
-    if context is None:
-        return TaskAttempt()
-    return TaskAttempt(
-        partition_id=context.partitionId(),
-        attempt=context.attemptNumber(),
-        task_attempt_id=context.taskAttemptId(),
-    )
-
-
-def exclude_from_garbage_collection(tasks: Iterator[int] = _task_numbers) -> None:
-    """Exclude everything loaded so far from garbage collection, at the start of a task.
-
-    pyspark.daemon runs a garbage collection after every task, which takes tens of milliseconds
-    because the collection traverses each object of every module. Memory is still freed, except for
-    cycles among these objects.
-    """
-    if TaskContext.get() is not None and next(tasks) < _LOADING_TASKS:
-        gc.freeze()

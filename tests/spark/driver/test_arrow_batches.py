@@ -6,8 +6,7 @@ import pytest
 from pyspark.sql import SparkSession, types
 
 from spark_kafka_sink import write
-from spark_kafka_sink.report.advice.arrow_advice import UNMEASURED
-from spark_kafka_sink.report.spark_settings import ARROW_BYTES, ARROW_RECORDS
+from spark_kafka_sink.report.spark_settings import ARROW_BYTES, ARROW_RECORDS, UNMEASURED
 from spark_kafka_sink.spark.arrow_batches import row_width
 from spark_kafka_sink.spark.runtime.spark_releases import ARROW_BATCH_BYTES
 from tests.spark.support.sink import Sink

@@ -14,7 +14,7 @@ from spark_kafka_sink.config.known_options import PRODUCER_NAMES
 from spark_kafka_sink.config.profiles import find_file, load_profile, parse_properties
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.producer.rows import MAX_CHUNK_BYTES
-from spark_kafka_sink.report.advice.arrow_advice import UNMEASURED
+from spark_kafka_sink.report.spark_settings import UNMEASURED
 from tests.unit.config.parsing import DEVIATIONS
 
 NAMED = [profile for profile in ProfileName if profile is not ProfileName.NONE]

@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 from pyspark import TaskContext
 
-from spark_kafka_sink.spark.writers.task_writer import exclude_from_garbage_collection
+from spark_kafka_sink.spark.runtime.worker_setup import exclude_from_garbage_collection
 
 
 @pytest.fixture
