@@ -83,21 +83,21 @@ class GroupCoordinator:
         self._order = max(self._order, used)
 
     def all(self) -> list[ClassicGroup]:
-        """Return all groups."""
-        self._deadline_is_stale = True
+        """Return all groups, which callers do not change."""
         return list(self._groups.values())
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """Return a group, or None if it does not exist."""
-        self._deadline_is_stale = True
+        """Return a group, which callers do not change, or None if it does not exist."""
         return self._groups.get(group_id)
 
     def get_or_empty(self, group_id: str) -> ClassicGroup:
-        """Return a group, or a new empty group, which is not registered, if it does not exist."""
+        """Return a group to change; if it does not exist, a new group, which is not registered."""
+        self._deadline_is_stale = True
         return self.find(group_id) or ClassicGroup(id=group_id)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return a group. If it does not exist, create and register an empty group."""
+        """Return a group to change. If it does not exist, create and register an empty group."""
+        self._deadline_is_stale = True
         group = self.find(group_id)
         if group is None:
             offsets = GroupOffsets(self._journal, group_id)
@@ -112,6 +112,7 @@ class GroupCoordinator:
         """
         self._groups[group_id].offsets.clear()
         del self._groups[group_id]
+        self._deadline_is_stale = True
 
     def forget_topic(self, name: str) -> None:
         """Delete the offsets of all groups for a deleted topic.
@@ -136,8 +137,7 @@ class GroupCoordinator:
     def next_deadline(self) -> float | None:
         """Return the time of the next `tick` in monotonic seconds, or None if it has no work.
 
-        The value is cached. The methods `find`, `get_or_create` and `all` invalidate the cache,
-        because callers can change the groups that these methods return.
+        The value is cached until a group is returned to be changed, or deleted.
         """
         if self._deadline_is_stale:
             times = (group.next_deadline() for group in self._groups.values())

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.broker.coordinator.transaction_coordinator import ProducerIdOrError
     from spark_kafka_sink.broker.coordinator.transaction_state import TransactionMetadata
     from spark_kafka_sink.broker.handlers.request_context import HandlerResult, RequestContext
-    from spark_kafka_sink.broker.partition.partition import Partition
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
@@ -261,7 +260,7 @@ def _write_marker(context: RequestContext, item: Any) -> FieldValues:
 
     def write(name: str, index: int) -> ErrorCode:
         partition = context.led_partition(name, index)
-        error = _check_marker(partition, marker, is_v2=is_v2)
+        error = partition.marker_error(marker, is_v2=is_v2)
         if not error and not coordinator.write_marker(TopicPartition(name, index), marker):
             return ErrorCode.kafka_storage_error
         return error
@@ -271,17 +270,6 @@ def _write_marker(context: RequestContext, item: Any) -> FieldValues:
         for topic in item.topics
     ]
     return {"producer_id": item.producer_id, "topics": topics}
-
-
-def _check_marker(partition: Partition, marker: EndTransactionMarker, *, is_v2: bool) -> ErrorCode:
-    entry = partition.producers.entries.get(marker.producer_id)
-    if entry is None:
-        return ErrorCode.none
-    is_open = marker.producer_id in partition.transactions.ongoing
-    if marker.epoch < entry.epoch or (is_v2 and is_open and marker.epoch == entry.epoch):
-        return ErrorCode.invalid_producer_epoch
-    fenced = marker.coordinator_epoch < entry.coordinator_epoch
-    return ErrorCode.transaction_coordinator_fenced if fenced else ErrorCode.none
 
 
 def describe_transaction(context: RequestContext, name: str) -> FieldValues | ErrorCode:

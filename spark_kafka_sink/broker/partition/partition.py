@@ -175,6 +175,20 @@ class Partition:
         is_open = header.producer_id in self.transactions.ongoing
         return is_open and entry is not None and entry.epoch == header.producer_epoch
 
+    def marker_error(self, marker: EndTransactionMarker, *, is_v2: bool) -> ErrorCode:
+        """Return an error if a marker of a client has an old epoch.
+
+        With transactions V2, its epoch must be newer than that of the transaction's records.
+        """
+        entry = self.producers.entries.get(marker.producer_id)
+        if entry is None:
+            return ErrorCode.none
+        is_open = marker.producer_id in self.transactions.ongoing
+        if marker.epoch < entry.epoch or (is_v2 and is_open and marker.epoch == entry.epoch):
+            return ErrorCode.invalid_producer_epoch
+        fenced = marker.coordinator_epoch < entry.coordinator_epoch
+        return ErrorCode.transaction_coordinator_fenced if fenced else ErrorCode.none
+
     def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
         """Append a transaction marker; `now_ms` is in milliseconds since 1970."""
         batch = encode_control_batch(marker, now_ms)

@@ -260,7 +260,8 @@ def test_sessions_are_not_checked_early() -> None:
     only = Client(groups.get_or_create("g")).join(now=3.0)
     assert groups.next_deadline() == 13.0
     only.sync({})
-    group_named(groups, "g").heartbeat(only.id, 5.0)
+    groups.get_or_create("g").heartbeat(only.id, 5.0)
+    assert groups.next_deadline() == 15.0
     groups.tick(14.9)
     assert only.id in group_named(groups, "g").members
     groups.tick(15.0)
