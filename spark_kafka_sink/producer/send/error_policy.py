@@ -1,24 +1,25 @@
 """Determine the next step after the response to a batch.
 
-`next_step` has no side effects:
+`next_step` has no side effects. The first row that fits determines the action; FAIL if none does:
 
-    NONE, DUPLICATE_SEQUENCE_NUMBER*             COMPLETE
-    MESSAGE_TOO_LARGE                            SPLIT, or FAIL if expired or a single record
-    FENCED in an epoch of its own***             BUMP_AND_RETRY
-    FATAL_TO_PRODUCER                            FATAL
-    INVALID_METADATA                             REFRESH_AND_RETRY
-    RETRIABLE_AT_LEADER                          RETRY
-    OUT_OF_ORDER_SEQUENCE_NUMBER*                RETRY unless `is_head`, else FAIL
-    UNKNOWN_PRODUCER_ID*                         BUMP_AND_RETRY, or FAIL if possibly persisted
-    CONCURRENT_TRANSACTIONS**                    RETRY
-    any other                                    FAIL
+    code                          action             if
+    NONE                          COMPLETE
+    DUPLICATE_SEQUENCE_NUMBER     COMPLETE           idempotent
+    MESSAGE_TOO_LARGE             SPLIT              several records
+    FENCED                        BUMP_AND_RETRY     own epoch, not persisted
+    FATAL_TO_PRODUCER             FATAL
+    INVALID_METADATA              REFRESH_AND_RETRY
+    RETRIABLE_AT_LEADER           RETRY
+    OUT_OF_ORDER_SEQUENCE_NUMBER  RETRY              idempotent, not head
+    CONCURRENT_TRANSACTIONS       RETRY              idempotent, transaction
+    UNKNOWN_PRODUCER_ID           BUMP_AND_RETRY     idempotent, no transaction, not persisted
 
-(* idempotent producers only, ** transactions only, *** that the producer has raised itself, unless
-the batch is possibly persisted or expired. In a transaction, UNKNOWN_PRODUCER_ID is FAIL
-because the epoch cannot be bumped, and after FAIL the transaction must be aborted.) A retry becomes
-FAIL when the batch has expired (delivery.timeout.ms) or `retries` is used up; SPLIT does not count
-as a retry. With enable.gapless.guarantee, FAIL becomes FATAL unless an expired batch would
-otherwise be retried or split. The groups of error codes are in `kafka/protocol/error_codes.py`.
+The conditions are those of `RejectionFacts`: "own epoch" is `has_client_bumped_epoch`, "not
+persisted" is not `is_possibly_persisted`. In a transaction, the epoch cannot be bumped, and after
+FAIL the transaction must be aborted. An expired batch (delivery.timeout.ms) is neither retried nor
+split, and if `retries` is used up, a batch is retried only after FENCED; otherwise it fails. With
+enable.gapless.guarantee, FAIL becomes FATAL unless an expired batch has an error that is otherwise
+retried or split. The groups of error codes are in `kafka/protocol/error_codes.py`.
 
 Source: Kafka's ``Sender.completeBatch`` and ``TransactionManager``, librdkafka's introduction,
 KIP-360, KIP-467, KIP-890, KIP-951.
@@ -92,8 +93,6 @@ def next_step(code: int, facts: RejectionFacts) -> BatchStep:
         code == ErrorCode.duplicate_sequence_number and facts.is_idempotent
     ):
         return BatchStep(BatchAction.COMPLETE, DeliveryStatus.PERSISTED)
-    if code == ErrorCode.message_too_large:
-        return _too_large(code, facts)
     if (
         code in error_codes.FENCED
         and facts.has_client_bumped_epoch
@@ -104,28 +103,20 @@ def next_step(code: int, facts: RejectionFacts) -> BatchStep:
     if code in error_codes.FATAL_TO_PRODUCER:
         return BatchStep(BatchAction.FATAL, _status_after_failure(code, facts))
     action = _retry_action(code, facts)
-    if action is not None and not facts.is_expired and facts.has_attempts_left:
+    # A split does not count as a retry.
+    is_allowed = facts.records > 1 if action is BatchAction.SPLIT else facts.has_attempts_left
+    if action is not None and is_allowed and not facts.is_expired:
         return BatchStep(action)
-    if facts.is_gapless and not (action is not None and facts.is_expired):
-        return BatchStep(BatchAction.FATAL, _status_after_failure(code, facts))
-    return BatchStep(BatchAction.FAIL, _status_after_failure(code, facts))
-
-
-def _too_large(code: int, facts: RejectionFacts) -> BatchStep:
-    """Return SPLIT, which does not count as a retry, or fail a batch of a single record.
-
-    The log may contain the batch. Its pieces keep its sequence numbers: a broker that has
-    appended the whole batch rejects the first piece as out of order, so nothing is duplicated.
-    """
-    if facts.records > 1 and not facts.is_expired:
-        return BatchStep(BatchAction.SPLIT)
-    gap = facts.is_gapless and not facts.is_expired
-    return BatchStep(
-        BatchAction.FATAL if gap else BatchAction.FAIL, _status_after_failure(code, facts)
-    )
+    is_timeout = action is not None and facts.is_expired
+    failure = BatchAction.FATAL if facts.is_gapless and not is_timeout else BatchAction.FAIL
+    return BatchStep(failure, _status_after_failure(code, facts))
 
 
 def _retry_action(code: int, facts: RejectionFacts) -> BatchAction | None:
+    if code == ErrorCode.message_too_large:
+        # The log may contain the batch. Its pieces keep its sequence numbers: a broker that has
+        # appended the whole batch rejects the first piece as out of order, without duplicates.
+        return BatchAction.SPLIT
     if code in error_codes.INVALID_METADATA:
         return BatchAction.REFRESH_AND_RETRY
     if code in error_codes.RETRIABLE_AT_LEADER:

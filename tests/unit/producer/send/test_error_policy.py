@@ -1,11 +1,15 @@
 """The action for each Produce error code, with and without idempotence."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
+from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.producer.send import error_policy
 from spark_kafka_sink.producer.send.error_policy import (
     BatchAction,
     BatchStep,
@@ -149,6 +153,7 @@ CASES: dict[str, list[tuple[RejectionFacts, int, BatchStep | BatchAction]]] = {
     "gapless does not remove records from a batch": [
         (GAPLESS, ErrorCode.invalid_record, BatchAction.FATAL),
         (replace(GAPLESS, records=1), TOO_LARGE, BatchAction.FATAL),
+        (replace(GAPLESS, records=1, is_expired=True), TOO_LARGE, BatchAction.FAIL),
         (GAPLESS, TOO_LARGE, BatchAction.SPLIT),
     ],
     "gapless allows timeouts, but not exhausted retries": [
@@ -162,6 +167,38 @@ CASES: dict[str, list[tuple[RejectionFacts, int, BatchStep | BatchAction]]] = {
         ),
     ],
 }
+
+CONDITIONS: dict[str, Callable[[RejectionFacts], bool]] = {
+    "idempotent": lambda facts: facts.is_idempotent,
+    "several records": lambda facts: facts.records > 1,
+    "own epoch": lambda facts: facts.has_client_bumped_epoch,
+    "not persisted": lambda facts: not facts.is_possibly_persisted,
+    "not head": lambda facts: not facts.is_head,
+    "transaction": lambda facts: facts.is_transactional,
+    "no transaction": lambda facts: not facts.is_transactional,
+}
+
+
+def described_action(code: int, facts: RejectionFacts) -> str:
+    """Return the action of the first row of the docstring's table that fits."""
+    table = (error_policy.__doc__ or "").split("  if\n", 1)[1].split("\n\n", 1)[0]
+    for row in table.splitlines():
+        name, action, *words = row.split()
+        conditions = filter(None, " ".join(words).split(", "))
+        codes = getattr(error_codes, name, None) or {ErrorCode[name.lower()]}
+        if code in codes and all(CONDITIONS[condition](facts) for condition in conditions):
+            return action
+    return "FAIL"
+
+
+@pytest.mark.parametrize("code", [*ErrorCode, *ClientErrorCode, *UNKNOWN_CODES])
+def test_table_in_the_docstring_is_what_is_done(code: int) -> None:
+    names = ("is_idempotent", "is_head", "is_possibly_persisted", "is_transactional",
+             "has_client_bumped_epoch")  # fmt: skip
+    for values in product((False, True), repeat=len(names)):
+        facts = replace(FACTS, **dict(zip(names, values, strict=True)))
+        for case in (facts, replace(facts, records=1)):
+            assert next_step(code, case).action.name == described_action(code, case), case
 
 
 @pytest.mark.parametrize(("code", "idempotent", "plain"), TABLE)
