@@ -12,7 +12,6 @@ In reading order:
 
 - `embedded`: `EmbeddedBroker`, the class that tests and demos use
 - `broker_runtime`: creates and connects the state, sockets and threads of a running broker
-- `plain_settings`: the settings that are numbers and texts, with their descriptions
 - `config`: all settings of a broker, topic configs, and releases of Kafka
 - `net`: event loop, sockets, request frames, SASL gate and dispatch to handlers
 - `faults`: the faults that users inject, and their effects on requests
@@ -24,5 +23,7 @@ In reading order:
 - `partition`: validation of batches, the log of a partition, producer and transaction state
 - `storage`: logs in memory or on disk, and the journal of all other durable state
 - `redis`: the storage backend that stores logs in Redis Streams
+- `server_security`: certificates, users and deny rules of a broker, the methods of `EmbeddedBroker`
+  that change them, and the matching client options
 - `security`: TLS, SASL mechanisms and credentials
 """

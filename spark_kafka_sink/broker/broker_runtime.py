@@ -11,12 +11,12 @@ from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.cluster.nodes import BrokerNode
 from spark_kafka_sink.broker.config.broker_config import BrokerConfig, address_text
+from spark_kafka_sink.broker.config.command_line_settings import LOG
 from spark_kafka_sink.broker.faults.injector import FaultInjector
 from spark_kafka_sink.broker.net.event_loop import EventLoop, thread_safe_sockets
 from spark_kafka_sink.broker.net.listeners import listen
 from spark_kafka_sink.broker.net.request_thread import RequestThread
 from spark_kafka_sink.broker.net.socket_server import SocketServer
-from spark_kafka_sink.broker.plain_settings import LOG
 from spark_kafka_sink.broker.redis.backend import RedisBackend
 from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.data_dir import DataDir
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.broker.authorization.denials import Denials
     from spark_kafka_sink.broker.faults.fault import Faults
-    from spark_kafka_sink.broker.security.server_security import ServerSecurity
+    from spark_kafka_sink.broker.server_security import ServerSecurity
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 

@@ -11,7 +11,7 @@ from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.config.broker_config import BrokerConfig, address_text, reachable
 from spark_kafka_sink.broker.faults.fault import Faults
 from spark_kafka_sink.broker.net.event_loop import run_on
-from spark_kafka_sink.broker.security.server_security import SecurityControls
+from spark_kafka_sink.broker.server_security import SecurityControls
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
@@ -91,8 +91,7 @@ class EmbeddedBroker(SecurityControls):
             "a dict of topics and their partition counts",
             ("items",),
         )
-        self.config = BrokerConfig(**options)
-        super().__init__(self.config, self.config.certificate_hosts)
+        super().__init__(BrokerConfig(**options))
         self.faults = Faults()
         """The armed faults, which `stop` and `start` do not disarm."""
         for spec in self.config.faults:

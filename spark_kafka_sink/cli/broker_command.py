@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from spark_kafka_sink.broker.config.command_line_settings import PORT_HELP, CommandLineSettings
 from spark_kafka_sink.broker.embedded import EmbeddedBroker
-from spark_kafka_sink.broker.plain_settings import PORT_HELP, PlainSettings
 from spark_kafka_sink.broker.security.oauthbearer import JwksValidator, validate_unsecured
 from spark_kafka_sink.broker.security.settings import ClientAuth, TlsFiles
 from spark_kafka_sink.cli.kafka_options import exit_on_error
@@ -107,7 +107,7 @@ class LogLevel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerArguments(PlainSettings):
+class BrokerArguments(CommandLineSettings):
     """The options of `kafkaprod broker`."""
 
     port: int = cli_option(PORT_HELP, 9092)
@@ -172,7 +172,7 @@ class BrokerArguments(PlainSettings):
             "oauthbearer_validator": _token_validator(self.oauthbearer_jwks),
             "denials": tuple(self.deny or ()),
         }
-        unchanged = {field.name: getattr(self, field.name) for field in fields(PlainSettings)}
+        unchanged = {field.name: getattr(self, field.name) for field in fields(CommandLineSettings)}
         return unchanged | options
 
     def _tls_setting(self) -> bool | TlsFiles:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from spark_kafka_sink.broker.plain_settings import HELP
+from spark_kafka_sink.broker.config.command_line_settings import HELP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

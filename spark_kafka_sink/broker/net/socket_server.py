@@ -27,7 +27,7 @@ from spark_kafka_sink.kafka.security.acl_commands import ANONYMOUS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from spark_kafka_sink.broker.security.server_security import ServerSecurity
+    from spark_kafka_sink.broker.server_security import ServerSecurity
 
 
 _LOG = logging.getLogger(__name__)
@@ -201,7 +201,7 @@ class SocketServer:
         authenticator = self._security.new_authenticator()
         connection.begin_securely(authenticator, is_encrypted=tls is not None)
         self._register_events(connection, selectors.EVENT_READ)
-        seconds = self._security.settings.handshake_timeout_ms / 1000
+        seconds = self._security.config.handshake_timeout_ms / 1000
         self.call_later(seconds, lambda: self._check_secured(connection))
 
     def _check_secured(self, connection: ClientConnection) -> None:

@@ -17,7 +17,6 @@ from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.plain_settings import MIN_SCRAM_ITERATIONS
 from spark_kafka_sink.broker.security.sasl_server import (
     SaslAuthenticationError,
     SaslServer,
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MIN_SCRAM_ITERATIONS = 4096
+"""Kafka's ScramMechanism.minIterations."""
 """The hash function by SCRAM mechanism (RFC 7677), with hashlib's name."""
 _SALT_BYTES = 32
 _NAME = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|[^\x00-\x7F]|=2C|=3D)+"

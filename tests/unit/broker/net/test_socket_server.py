@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_kafka_sink.broker.config.broker_config import BrokerConfig
 from spark_kafka_sink.broker.net.socket_server import SocketServer
-from spark_kafka_sink.broker.security.server_security import ServerSecurity
+from spark_kafka_sink.broker.server_security import ServerSecurity
 
 
 class ResetSocket(socket.socket):
@@ -29,7 +29,7 @@ def test_connection_that_was_reset_before_it_was_accepted() -> None:
     listener = Listener()
     listener.bind(("127.0.0.1", 0))
     listener.listen()
-    server = SocketServer({1: listener}, {}, ServerSecurity(BrokerConfig(), ()))
+    server = SocketServer({1: listener}, {}, ServerSecurity(BrokerConfig()))
     try:
         with closing(socket.create_connection(listener.getsockname())) as client:
             assert list(server.poll(5)) == []

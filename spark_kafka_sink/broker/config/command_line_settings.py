@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_kafka_sink.broker.security.plain_and_scram import MIN_SCRAM_ITERATIONS
+
 HELP = "help"
 """Key of a field's metadata for its description."""
 MINIMUM = "minimum"
@@ -17,8 +19,6 @@ LOG = "log"
 _MAX_MESSAGE_BYTES = 1_048_588
 """Kafka's default for message.max.bytes: 1 MiB plus 12 bytes for the log overhead."""
 PORT_HELP = "Port of the first broker; the others use the next ones. 0: free ports."
-MIN_SCRAM_ITERATIONS = 4096
-"""Kafka's ScramMechanism.minIterations."""
 
 
 def _setting(default: Any, help_text: str, minimum: int | None = None, **settings: Any) -> Any:
@@ -27,7 +27,7 @@ def _setting(default: Any, help_text: str, minimum: int | None = None, **setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainSettings:
+class CommandLineSettings:
     """Settings of an embedded broker that are numbers and texts."""
 
     port: int = _setting(0, PORT_HELP)

@@ -1,4 +1,4 @@
-"""Security settings of the broker."""
+"""Security settings in a broker's configuration."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
-    from spark_kafka_sink.broker.security.settings import SecuritySettings
+    from spark_kafka_sink.broker.config.broker_config import BrokerConfig
 
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _MODULES = {
@@ -45,34 +45,33 @@ class ServerSecurity:
     """Certificates, users and deny rules, which are retained when the broker restarts.
 
     Args:
-        settings: the broker's security settings.
-        hosts: host names and addresses of the certificate that the broker creates.
+        config: the broker's settings.
 
     Raises:
         ConfigError: a certificate or a password cannot be read.
     """
 
-    def __init__(self, settings: SecuritySettings, hosts: Sequence[str]) -> None:
-        self.settings = settings
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
         self.tls: ServerTls | None = None
-        if settings.tls:
-            files = settings.tls if isinstance(settings.tls, TlsFiles) else None
-            self.tls = ServerTls(files, hosts, settings.client_auth)
+        if config.tls:
+            files = config.tls if isinstance(config.tls, TlsFiles) else None
+            self.tls = ServerTls(files, config.certificate_hosts, config.client_auth)
         self.denials = Denials()
-        for denial in settings.denials:
+        for denial in config.denials:
             self.denials.add(parse_denial(denial))
-        self.credentials = plain_and_scram.Credentials(settings.scram_iterations)
-        for user, password in (settings.sasl or {}).items():
+        self.credentials = plain_and_scram.Credentials(config.scram_iterations)
+        for user, password in (config.sasl or {}).items():
             self.credentials.set_password(user, reveal_password(user, password))
         makers: dict[str, Callable[[], SaslServer]] = {
             PLAIN: lambda: plain_and_scram.PlainSaslServer(self.credentials),
-            OAUTHBEARER: lambda: OAuthBearerSaslServer(settings.oauthbearer_validator),
+            OAUTHBEARER: lambda: OAuthBearerSaslServer(config.oauthbearer_validator),
             **{
                 name: partial(plain_and_scram.ScramSaslServer, self.credentials, name)
                 for name in plain_and_scram.HASHES
             },
         }
-        self._makers = {name: makers[name] for name in settings.mechanisms}
+        self._makers = {name: makers[name] for name in config.mechanisms}
 
     @property
     def is_open(self) -> bool:
@@ -83,7 +82,7 @@ class ServerSecurity:
         """Return the authenticator for a new connection, or None if SASL is not enabled."""
         if not self._makers:
             return None
-        return SaslServerAuthenticator(self._makers, self.settings.connections_max_reauth_ms)
+        return SaslServerAuthenticator(self._makers, self.config.connections_max_reauth_ms)
 
 
 def _trust(ca_certificate: str | None, client_certificate: Certificate | None) -> dict[str, str]:
@@ -109,14 +108,13 @@ class SecurityControls(ABC):
     """Methods for certificates, users, deny rules and client options. Callable at any time.
 
     Args:
-        settings: the broker's security settings.
-        hosts: host names and addresses of the certificate that the broker creates.
+        config: the broker's settings.
     """
 
-    def __init__(self, settings: SecuritySettings, hosts: Sequence[str]) -> None:
-        self._settings = settings
-        self._security = ServerSecurity(settings, hosts)
-        self._passwords = dict(settings.sasl or {})
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self._security = ServerSecurity(config)
+        self._passwords = dict(config.sasl or {})
         """The users' passwords, needed for client options. The server side does not store
         passwords.
         """
@@ -129,7 +127,7 @@ class SecurityControls(ABC):
     @property
     def security_protocol(self) -> str:
         """Kafka's security.protocol for clients, such as SASL_SSL."""
-        return self._settings.protocol
+        return self.config.protocol
 
     @property
     def ca_certificate(self) -> str:
@@ -265,7 +263,7 @@ class SecurityControls(ABC):
             ConfigError: the user does not exist, or the mechanism is not enabled.
         """
         ca = None if self._security.tls is None else self.ca_certificate
-        if certificate is None and self._settings.client_auth is ClientAuth.REQUIRED:
+        if certificate is None and self.config.client_auth is ClientAuth.REQUIRED:
             certificate = self.client_certificate(user or "client")
         options = {
             "bootstrap.servers": self.bootstrap_servers,
@@ -280,7 +278,7 @@ class SecurityControls(ABC):
 
         For OAUTHBEARER, the options contain an unsigned token.
         """
-        enabled = self._settings.mechanisms
+        enabled = self.config.mechanisms
         if not enabled:
             return {}
         chosen = mechanism or next(name for name in _MODULES if name in enabled)
