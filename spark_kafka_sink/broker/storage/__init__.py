@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `log_storage`: the interfaces `LogStorage` and `StorageBackend`
+- `log_storage`: the base classes `LogStorage` and `StorageBackend`
 - `batch_table`: the batches of a segment
 - `log_segment`: a segment in memory
 - `segmented_storage`: `SegmentedStorage`, a log that consists of segments: rolling and retention

@@ -1,4 +1,4 @@
-"""The interfaces for storages of batches.
+"""The base classes of storages of batches.
 
 `UnifiedLog` uses a `LogStorage`. Implementations are in segmented_storage.py (in memory and on
 disk) and redis/stream_storage.py.
@@ -6,8 +6,9 @@ disk) and redis/stream_storage.py.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 
@@ -54,7 +55,7 @@ class StoredBatch(NamedTuple):
         return cls(BatchHeader.parse(data), data)
 
 
-class LogStorage(Protocol):
+class LogStorage(ABC):
     """Stores whole batches in offset order. There can be gaps between the offsets of batches.
 
     System errors are raised as OSError. A failed append does not change the log.
@@ -63,16 +64,65 @@ class LogStorage(Protocol):
     config: LogConfig
 
     @property
+    @abstractmethod
     def start_offset(self) -> int:
         """Base offset of the oldest batch, or of the next batch if the log is empty."""
 
     @property
+    @abstractmethod
     def end_offset(self) -> int:
         """The offset after the last batch."""
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """Bytes of all batches."""
+
+    @abstractmethod
+    def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
+        """Append one batch, given in parts. Callers must not modify the parts later."""
+
+    @abstractmethod
+    def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
+        """Return whole batches from the batch that contains `start` up to the offset `end`.
+
+        Return at most `max_bytes` bytes, or one batch of any size if `max_bytes` is negative. One
+        memoryview can contain several batches.
+        """
+
+    @abstractmethod
+    def bytes_between(self, start: int, end: int) -> int:
+        """Return the total number of bytes that `read` could return."""
+
+    @abstractmethod
+    def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
+        """Yield the batch that contains `offset` and all later batches."""
+
+    @abstractmethod
+    def first_at_timestamp(self, timestamp: int) -> StoredBatch | None:
+        """Return the first batch with a record timestamp of at least `timestamp`, or None."""
+
+    @abstractmethod
+    def first_at_max_timestamp(self) -> StoredBatch | None:
+        """Return the first batch with the largest timestamp in the log, or None."""
+
+    @abstractmethod
+    def delete_before(self, offset: int) -> None:
+        """Drop data that is completely before an offset, as far as this is cheap."""
+
+    @abstractmethod
+    def restart_at(self, offset: int) -> None:
+        """Drop all batches, and continue the log at an offset after its end."""
+
+    @abstractmethod
+    def truncate(self, offset: int) -> None:
+        """Drop the batch that contains `offset` and all later batches."""
+
+    @abstractmethod
+    def expire(self, now_ms: int, high_watermark: int = END) -> None:
+        """Drop data below the high watermark that exceeds retention.ms or retention.bytes."""
+
+    # Optional methods, with defaults for storages without gaps, replicas and files:
 
     def next_offset(self) -> int:
         """Return the base offset for the next batch, which is at least the end offset."""
@@ -85,46 +135,12 @@ class LogStorage(Protocol):
         """
         return offset
 
-    def append(self, parts: Sequence[memoryview | bytes | bytearray], facts: BatchFacts) -> None:
-        """Append one batch, given in parts. Callers must not modify the parts later."""
-
-    def read(self, start: int, end: int, max_bytes: int) -> list[memoryview]:
-        """Return whole batches from the batch that contains `start` up to the offset `end`.
-
-        Return at most `max_bytes` bytes, or one batch of any size if `max_bytes` is negative. One
-        memoryview can contain several batches.
-        """
-
     def request_replication(self, offset: int) -> bool:  # noqa: ARG002
         """Return True if the storage's replicas have all records before an offset.
 
         Otherwise, request their replication. The backend reports the replication later.
         """
         return True
-
-    def bytes_between(self, start: int, end: int) -> int:
-        """Return the total number of bytes that `read` could return."""
-
-    def batches(self, offset: int = 0) -> Iterator[StoredBatch]:
-        """Yield the batch that contains `offset` and all later batches."""
-
-    def first_at_timestamp(self, timestamp: int) -> StoredBatch | None:
-        """Return the first batch with a record timestamp of at least `timestamp`, or None."""
-
-    def first_at_max_timestamp(self) -> StoredBatch | None:
-        """Return the first batch with the largest timestamp in the log, or None."""
-
-    def delete_before(self, offset: int) -> None:
-        """Drop data that is completely before an offset, as far as this is cheap."""
-
-    def restart_at(self, offset: int) -> None:
-        """Drop all batches, and continue the log at an offset after its end."""
-
-    def truncate(self, offset: int) -> None:
-        """Drop the batch that contains `offset` and all later batches."""
-
-    def expire(self, now_ms: int, high_watermark: int = END) -> None:
-        """Drop data below the high watermark that exceeds retention.ms or retention.bytes."""
 
     def drop_surplus(self, high_watermark: int) -> None:  # noqa: ARG002
         """Drop data below the high watermark that exceeds retention.bytes, after an append.
@@ -162,11 +178,25 @@ class LogStorage(Protocol):
         return
 
 
-class StorageBackend(Protocol):
+class StorageBackend(ABC):
     """Creates and opens the storages of a cluster's partitions."""
 
     journal: Journal
     """The journal of cluster metadata."""
+
+    @abstractmethod
+    def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:
+        """Create an empty log.
+
+        Raises:
+            OSError: data already exists. It is not changed.
+        """
+
+    @abstractmethod
+    def load(self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch) -> LogStorage:
+        """Open an existing log, and call `on_batch` with every batch in it."""
+
+    # Optional methods, with defaults for backends without durable data:
 
     def check_vacant(self, topic: str, partition: int) -> None:  # noqa: ARG002
         """Check that a new log can be created without overwriting existing data.
@@ -175,16 +205,6 @@ class StorageBackend(Protocol):
             OSError: data exists. The message describes the data and the solution.
         """
         return
-
-    def create(self, topic: str, partition: int, config: LogConfig) -> LogStorage:
-        """Create an empty log.
-
-        Raises:
-            OSError: data already exists. It is not changed.
-        """
-
-    def load(self, topic: str, partition: int, config: LogConfig, on_batch: OnBatch) -> LogStorage:
-        """Open an existing log, and call `on_batch` with every batch in it."""
 
     def remove(self, topic: str, partition: int, *, only_if_empty: bool = False) -> None:  # noqa: ARG002
         """Delete the data of a closed log, except for data that the broker did not write.

@@ -2,7 +2,7 @@
 
 In reading order:
 
-- `token`: a token with its expiry, and the protocol `TokenSource`
+- `token`: a token with its expiry, and the base class `TokenSource`
 - `json_values`: reads JSON objects of issuers and brokers
 - `token_cache`: refreshes one token per login for all connections of a process
 - `token_sources`: tokens from an option or a file, and unsecured tokens for development

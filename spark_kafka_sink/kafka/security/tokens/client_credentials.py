@@ -11,13 +11,13 @@ from spark_kafka_sink.kafka.security.credentials_fingerprint import (
     CredentialsFingerprint,
     credentials_fingerprint,
 )
+from spark_kafka_sink.kafka.security.tokens.token import Token, TokenSource
 from spark_kafka_sink.kafka.security.tokens.token_endpoint import FailedRequest, TokenEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin
-    from spark_kafka_sink.kafka.security.tokens.token import Token
 
 
 def next_wait_ms(
@@ -39,7 +39,7 @@ def next_wait_ms(
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCredentialsSource:
+class ClientCredentialsSource(TokenSource):
     """See `TokenSource`."""
 
     login: ClientCredentialsLogin

@@ -19,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.text import quoted
-from spark_kafka_sink.kafka.security.tokens.token import Token
+from spark_kafka_sink.kafka.security.tokens.token import Token, TokenSource
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.security.security_config import MskIamLogin
@@ -52,7 +52,7 @@ def region_of(login: MskIamLogin, host: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class MskIamSource:
+class MskIamSource(TokenSource):
     """See `TokenSource`."""
 
     login: MskIamLogin

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import binascii
 import re
+from abc import ABC, abstractmethod
 from base64 import urlsafe_b64decode
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import AuthenticationError
 from spark_kafka_sink.kafka.security.tokens.json_values import json_number, parse_json_object
@@ -82,17 +83,13 @@ def _claims(text: str) -> dict[str, object]:
     return parse_json_object(payload) or {}
 
 
-class TokenSource(Protocol):
+class TokenSource(ABC):
     """A source of tokens.
 
     Sources are frozen, so that connections with equal settings share a source.
     """
 
-    @property
-    def cache_key(self) -> Hashable | None:
-        """The cache key of the source's tokens, or None if fetching is too cheap for a cache."""
-        return None
-
+    @abstractmethod
     def fetch(self) -> Token:
         """Return a new token. This can block for a long time.
 
@@ -101,3 +98,8 @@ class TokenSource(Protocol):
                 unreachable.
             ConfigError: a secret cannot be found on this host.
         """
+
+    @property
+    def cache_key(self) -> Hashable | None:
+        """The cache key of the source's tokens, or None if fetching is too cheap for a cache."""
+        return None

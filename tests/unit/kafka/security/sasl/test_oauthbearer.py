@@ -16,11 +16,11 @@ from spark_kafka_sink.config.security.security_config import (
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
 from spark_kafka_sink.kafka.security.sasl.factory import exchange_for
 from spark_kafka_sink.kafka.security.sasl.oauthbearer import bearer_exchange
-from spark_kafka_sink.kafka.security.tokens.token import Token
+from spark_kafka_sink.kafka.security.tokens.token import Token, TokenSource
 from spark_kafka_sink.kafka.security.tokens.token_cache import TokenCache
 
 
-class CountingSource:
+class CountingSource(TokenSource):
     """A shared source that returns a different token each time."""
 
     cache_key = "settings"

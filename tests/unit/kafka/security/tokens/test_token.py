@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.security.security_config import RefreshPolicy, TokenLogin
-from spark_kafka_sink.kafka.security.tokens.token import MAX_TOKEN_CHARS, Token, parse_token
+from spark_kafka_sink.kafka.security.tokens.token import (
+    MAX_TOKEN_CHARS,
+    Token,
+    TokenSource,
+    parse_token,
+)
 from spark_kafka_sink.kafka.security.tokens.token_cache import refresh_at_ms
 from spark_kafka_sink.kafka.security.tokens.token_sources import StaticTokenSource
 from tests.support.clock import ManualClock
@@ -186,3 +191,8 @@ def test_refresh_is_never_in_the_past_or_after_expiry(
     )
     token = Token("t", NOW + life, NOW - age)
     assert NOW <= refresh_at_ms(token, policy, NOW, jitter) <= NOW + life
+
+
+def test_source_without_fetch_cannot_be_created() -> None:
+    with pytest.raises(TypeError, match="fetch"):
+        type("Incomplete", (TokenSource,), {})()

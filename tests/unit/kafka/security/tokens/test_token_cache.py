@@ -9,7 +9,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.config.security.security_config import RefreshPolicy
-from spark_kafka_sink.kafka.security.tokens.token import Token
+from spark_kafka_sink.kafka.security.tokens.token import Token, TokenSource
 from spark_kafka_sink.kafka.security.tokens.token_cache import MAX_CACHED, TokenCache
 from tests.support.clock import ManualClock
 
@@ -17,7 +17,7 @@ POLICY = RefreshPolicy(min_period_seconds=0, buffer_seconds=0, window_jitter=0.0
 
 
 @dataclass
-class Source:
+class Source(TokenSource):
     """Tokens that live for 100 s; `fails` is the number of fetches that fail next."""
 
     clock: ManualClock
