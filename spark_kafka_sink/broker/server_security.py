@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.broker.authorization.denials import Denial, Denials, denial_of, parse_denial
 from spark_kafka_sink.broker.security import plain_and_scram
-from spark_kafka_sink.broker.security.certificates import LIFETIME, Certificate, ServerTls
+from spark_kafka_sink.broker.security.certificate_authority import LIFETIME, Certificate
 from spark_kafka_sink.broker.security.oauthbearer import OAuthBearerSaslServer
 from spark_kafka_sink.broker.security.sasl_server import SaslServer, SaslServerAuthenticator
+from spark_kafka_sink.broker.security.server_tls import ServerTls
 from spark_kafka_sink.broker.security.settings import (
     OAUTHBEARER,
     PLAIN,

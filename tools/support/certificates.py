@@ -18,7 +18,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from spark_kafka_sink.broker.security.certificates import common_name, general_name, key_usage, pem
+from spark_kafka_sink.broker.security.certificate_authority import (
+    common_name,
+    general_name,
+    key_usage,
+    pem,
+)
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 

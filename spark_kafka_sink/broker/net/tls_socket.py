@@ -11,7 +11,7 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.broker.security.certificates import peer_principal
+from spark_kafka_sink.broker.security.server_tls import peer_principal
 from spark_kafka_sink.common.errors import TlsError
 
 if TYPE_CHECKING:
