@@ -61,6 +61,7 @@ _IDEMPOTENCE_STATES = {
 _TRANSACTION_STATES = {
     ProducerTransactionState.UNINITIALIZED: "Init",
     ProducerTransactionState.INITIALIZING: "WaitPID",
+    ProducerTransactionState.CHECKING_FLAG: "WaitPID",
     ProducerTransactionState.READY: "Ready",
     ProducerTransactionState.IN_TRANSACTION: "InTransaction",
     ProducerTransactionState.ABORTABLE_ERROR: "AbortableError",

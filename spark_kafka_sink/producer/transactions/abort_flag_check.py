@@ -6,7 +6,6 @@ is either fenced, or it was granted after the flag was created and this check fi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ProtocolError
@@ -19,36 +18,29 @@ from spark_kafka_sink.producer.transactions.producer_transaction import aborted_
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.kafka.client.request import Request
-    from spark_kafka_sink.producer.transactions.find_coordinator import CoordinatorLookup
+    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AbortFlagCheck:
-    """Asks the flag's coordinator for the flag before a producer id is used."""
+def flag_request(
+    versions: NodeApiVersions, settings: TransactionSettings, context: object
+) -> Request | None:
+    """Return the request, or None if the broker does not support it (before Kafka 3.0)."""
+    if ApiKey.DESCRIBE_TRANSACTIONS not in versions.ranges:
+        return None
+    values = {"transactional_ids": [settings.abort_flag]}
+    return negotiated_request(versions, ApiKey.DESCRIBE_TRANSACTIONS, values, context)
 
-    flag: str
-    transactional_id: str
-    """The write's transactional id, for the error."""
-    coordinator: CoordinatorLookup
-    """Looks up the flag's coordinator."""
 
-    def request(self, versions: NodeApiVersions, context: object) -> Request | None:
-        """Return the request, or None if the broker does not support it (before Kafka 3.0)."""
-        if ApiKey.DESCRIBE_TRANSACTIONS not in versions.ranges:
-            return None
-        values = {"transactional_ids": [self.flag]}
-        return negotiated_request(versions, ApiKey.DESCRIBE_TRANSACTIONS, values, context)
+def flag_failure_code(response: Any | None, settings: TransactionSettings) -> int:
+    """Return the error code of a check that failed, or NONE if the flag does not exist.
 
-    def failure_code(self, response: Any | None) -> int:
-        """Return the error code of a check that failed, or NONE if the flag does not exist.
-
-        Raises:
-            DeliveryError: the flag exists.
-            ProtocolError: the response describes no transactional id.
-        """
-        if response is not None and not response.transaction_states:
-            raise ProtocolError("a response to DescribeTransactions contains no transactional id")
-        code = error_code(None if response is None else response.transaction_states[0])
-        if code == ErrorCode.none:
-            raise aborted_write_error(self.transactional_id)
-        return ErrorCode.none if code == ErrorCode.transactional_id_not_found else code
+    Raises:
+        DeliveryError: the flag exists.
+        ProtocolError: the response describes no transactional id.
+    """
+    if response is not None and not response.transaction_states:
+        raise ProtocolError("a response to DescribeTransactions contains no transactional id")
+    code = error_code(None if response is None else response.transaction_states[0])
+    if code == ErrorCode.none:
+        raise aborted_write_error(settings.transactional_id)
+    return ErrorCode.none if code == ErrorCode.transactional_id_not_found else code

@@ -80,7 +80,9 @@ class ProducerTransactionState(Enum):
     UNINITIALIZED = auto()
     """There is no producer id, and no request for a producer id is in flight."""
     INITIALIZING = auto()
-    """InitProducerId is in flight, or the abort flag is being checked."""
+    """InitProducerId is in flight."""
+    CHECKING_FLAG = auto()
+    """A producer id was granted; it is used if the driver has not created the abort flag."""
     READY = auto()
     """There is a producer id; the transaction has not begun."""
     IN_TRANSACTION = auto()
@@ -103,8 +105,15 @@ _TRANSITIONS: dict[ProducerTransactionState, frozenset[ProducerTransactionState]
         {_STATE.INITIALIZING, _STATE.ABORTABLE_ERROR, _STATE.FATAL_ERROR}
     ),
     _STATE.INITIALIZING: frozenset(
-        {_STATE.READY, _STATE.UNINITIALIZED, _STATE.ABORTABLE_ERROR, _STATE.FATAL_ERROR}
+        {
+            _STATE.UNINITIALIZED,
+            _STATE.CHECKING_FLAG,
+            _STATE.READY,
+            _STATE.ABORTABLE_ERROR,
+            _STATE.FATAL_ERROR,
+        }
     ),
+    _STATE.CHECKING_FLAG: frozenset({_STATE.READY, _STATE.ABORTABLE_ERROR, _STATE.FATAL_ERROR}),
     _STATE.READY: frozenset({_STATE.IN_TRANSACTION, _STATE.ABORTABLE_ERROR, _STATE.FATAL_ERROR}),
     _STATE.IN_TRANSACTION: frozenset({_STATE.ABORTABLE_ERROR, _STATE.FATAL_ERROR}),
     _STATE.ABORTABLE_ERROR: frozenset({_STATE.ABORTING, _STATE.ABORTED, _STATE.FATAL_ERROR}),

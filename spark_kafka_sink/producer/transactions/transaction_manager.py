@@ -19,7 +19,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCo
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdState
 from spark_kafka_sink.producer.transactions import coordinator_requests
-from spark_kafka_sink.producer.transactions.abort_flag_check import AbortFlagCheck
+from spark_kafka_sink.producer.transactions.abort_flag_check import flag_failure_code, flag_request
 from spark_kafka_sink.producer.transactions.coordinator_errors import (
     RETRYING,
     CoordinatorAction,
@@ -72,7 +72,7 @@ _ADD_BACKOFF_S = 0.02
 being written. Source: ``TransactionManager.ADD_PARTITIONS_RETRY_BACKOFF_MS``."""
 _REQUESTING = {
     ProducerTransactionState.UNINITIALIZED,
-    ProducerTransactionState.INITIALIZING,
+    ProducerTransactionState.CHECKING_FLAG,
     ProducerTransactionState.ABORTING,
 }
 """States in which a request follows unless one is in flight."""
@@ -128,8 +128,8 @@ class TransactionManager:
         # Sender thread only.
         self._closed = ClosedConnections()
         self._own_coordinator = CoordinatorLookup(client, settings.first_id, acls)
-        self._flag_check: AbortFlagCheck | None = None
-        """The check that must succeed before the granted producer id is used."""
+        self._flag_coordinator = CoordinatorLookup(client, settings.abort_flag or "", acls)
+        """Looks up the coordinator of the abort flag, if there is one."""
         self.partitions = TransactionPartitions()
         """The partitions to add before batches are sent to them (transactions V1)."""
         self._in_flight = False
@@ -243,8 +243,8 @@ class TransactionManager:
         self._in_flight = False
         if self.state is ProducerTransactionState.ABORTING:
             self._handle_abort(completion, now)
-        elif self._flag_check is not None:
-            self._handle_flag_check(self._flag_check, completion, now)
+        elif api is ApiKey.DESCRIBE_TRANSACTIONS:
+            self._handle_flag_check(completion, now)
         elif api is ApiKey.INIT_PRODUCER_ID:
             self._handle_init_producer_id(completion, now)
         else:
@@ -262,23 +262,24 @@ class TransactionManager:
             return self.state is ProducerTransactionState.ABORTING
         if self.state is ProducerTransactionState.UNINITIALIZED:
             return has_records
-        if self.state is ProducerTransactionState.INITIALIZING:
-            return True  # InitProducerId was answered: the abort flag is checked.
+        if self.state is ProducerTransactionState.CHECKING_FLAG:
+            return True
         return self.state not in FAILED and bool(self.partitions.in_state(AddState.NEW))
 
     @property
     def _coordinator(self) -> CoordinatorLookup:
         """The coordinator that the next request is sent to."""
-        check = self._flag_check
-        return self._own_coordinator if check is None else check.coordinator
+        if self.state is ProducerTransactionState.CHECKING_FLAG:
+            return self._flag_coordinator
+        return self._own_coordinator
 
     def _next_request(self, versions: NodeApiVersions, now: float) -> Request | None:
         """Return the next request; None if the broker supports no check of the abort flag."""
-        if self._flag_check is not None:
-            return self._flag_check.request(versions, self)
         match self.state:
             case ProducerTransactionState.UNINITIALIZED:
                 return self._init_producer_id_request(versions)
+            case ProducerTransactionState.CHECKING_FLAG:
+                return flag_request(versions, self.settings, self)
             case ProducerTransactionState.ABORTING:
                 return abort_request(versions, self.settings, self._opened, self)
         assert self._opened is not None
@@ -313,21 +314,14 @@ class TransactionManager:
             return
         self._opened = self._resolve_producer(completion, response)
         self._record_success()
-        flag = self.settings.abort_flag
-        if flag is None:
+        if self.settings.abort_flag is None:
             self._accept_producer()
-        else:
-            self._flag_check = AbortFlagCheck(
-                flag=flag,
-                transactional_id=self.settings.transactional_id,
-                coordinator=CoordinatorLookup(self._client, flag, self._acls),
-            )
+        elif self.state is ProducerTransactionState.INITIALIZING:
+            self._transition_to(ProducerTransactionState.CHECKING_FLAG)
 
-    def _handle_flag_check(
-        self, flag_check: AbortFlagCheck, completion: Completion, now: float
-    ) -> None:
+    def _handle_flag_check(self, completion: Completion, now: float) -> None:
         """Accept the producer id only if the driver has not aborted the write."""
-        if code := flag_check.failure_code(completion.response):
+        if code := flag_failure_code(completion.response, self.settings):
             self._retry_or_raise(completion, code, now)
         else:
             self._record_success()
@@ -336,9 +330,8 @@ class TransactionManager:
     def _accept_producer(self) -> None:
         """Allow the sender to write with the producer id."""
         assert self._opened is not None
-        self._flag_check = None
         self.identity.set_producer_id(self._opened.producer_id, self._opened.epoch)
-        if self.state is ProducerTransactionState.INITIALIZING:
+        if self.state not in FAILED:
             self._transition_to(ProducerTransactionState.READY)
 
     def _resolve_producer(self, completion: Completion, response: Any) -> TransactionalProducer:
@@ -415,7 +408,6 @@ class TransactionManager:
         elif not self.has_begun:
             self._transition_to(ProducerTransactionState.ABORTED)
             return
-        self._flag_check = None
         self._transition_to(ProducerTransactionState.ABORTING)
 
     def _transition_to(self, after: ProducerTransactionState) -> None:

@@ -186,12 +186,20 @@ class FakeCoordinator:
         numbers = {"producer_id": known.producer_id, "producer_epoch": known.epoch}
         return {"error_code": as_error_code(code or 0), **numbers}
 
+    def describe(self, _: int, request: Any, code: int | None) -> dict[str, Any]:
+        (transactional_id,) = request.transactional_ids
+        if code is None and transactional_id not in self.transactions:
+            code = ErrorCode.transactional_id_not_found
+        state = {"transactional_id": transactional_id, "error_code": as_error_code(code or 0)}
+        return {"transaction_states": [state]}
+
 
 HANDLERS: dict[ApiKey, Callable[[FakeCoordinator, int, Any, int | None], dict[str, Any]]] = {
     ApiKey.FIND_COORDINATOR: FakeCoordinator.find,
     ApiKey.INIT_PRODUCER_ID: FakeCoordinator.initialize,
     ApiKey.ADD_PARTITIONS_TO_TXN: FakeCoordinator.add,
     ApiKey.END_TXN: FakeCoordinator.end,
+    ApiKey.DESCRIBE_TRANSACTIONS: FakeCoordinator.describe,
 }
 
 

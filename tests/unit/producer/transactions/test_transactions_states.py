@@ -22,8 +22,10 @@ from spark_kafka_sink.producer.transactions.transaction_partitions import (
 STATE = ProducerTransactionState
 ALLOWED = {
     (STATE.UNINITIALIZED, STATE.INITIALIZING),
+    (STATE.INITIALIZING, STATE.CHECKING_FLAG),
     (STATE.INITIALIZING, STATE.READY),
     (STATE.INITIALIZING, STATE.UNINITIALIZED),
+    (STATE.CHECKING_FLAG, STATE.READY),
     (STATE.READY, STATE.IN_TRANSACTION),
     *((alive, STATE.ABORTABLE_ERROR) for alive in STATE if alive not in FAILED),
     *((alive, STATE.FATAL_ERROR) for alive in STATE if alive not in ENDED),
