@@ -21,6 +21,7 @@ from spark_kafka_sink.config.known_options import (
     SINK_NAMES,
     is_kafka_option,
     registry_name,
+    unknown_option_error,
 )
 from spark_kafka_sink.config.option_definition import PREFIX
 from spark_kafka_sink.config.profiles import parse_properties
@@ -177,14 +178,10 @@ def _prefixed_name(name: str, known: Mapping[str, str]) -> str:
         return name
     if name.startswith(PREFIX) or is_kafka_option(name) or lower in known:
         return known.get(lower, f"{PREFIX}{name.removeprefix(PREFIX)}")
-    candidates = [*KNOWN_NAMES, *known.values()]
-    suggestion = nearest(name, candidates, MIN_TYPO_RATIO) if known else nearest(name, candidates)
-    if known and suggestion is None:
+    candidates = KNOWN_NAMES.union(known.values())
+    if known and nearest(name, candidates, MIN_TYPO_RATIO) is None:
         return name  # As in a write, parsing the options logs a warning about the name.
-    raise ConfigError(
-        f"unknown option {safe_name(name)}",
-        hint=f"Did you mean {suggestion}?" if suggestion else "It is not a Kafka producer option.",
-    )
+    raise unknown_option_error(name, "", candidates)
 
 
 def _parse_option(text: str, known: Mapping[str, str]) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 IGNORED_PRODUCER_KEYS = names_in(
@@ -264,15 +264,17 @@ def _add_kafka_option(user_options: UserOptions, name: str, value: str) -> None:
     else:
         _reject_unsafe(name)
         if name not in IGNORED_KEYS | security_names.IGNORED_SECURITY_KEYS:
-            raise ConfigError(f"unknown option {PREFIX}{safe_name(name)}", hint=_unknown_hint(name))
+            raise unknown_option_error(name, PREFIX)
         warn_once(_LOG, "Option %s%s is not supported and has no effect", PREFIX, name)
 
 
-def _unknown_hint(name: str) -> str:
-    known = nearest(name, KNOWN_NAMES, _LOW_SIMILARITY if len(name) <= _SHORT else MIN_TYPO_RATIO)
-    if known is None:
-        return "It is not a Kafka producer option."
-    return _replacement_hint(known) or f"Did you mean {PREFIX}{known}?"
+def unknown_option_error(name: str, prefix: str, names: Iterable[str] = KNOWN_NAMES) -> ConfigError:
+    """Return the error for an unknown option; its hint suggests the most similar of `names`."""
+    known = nearest(name, names, _LOW_SIMILARITY if len(name) <= _SHORT else MIN_TYPO_RATIO)
+    hint = "It is not a Kafka producer option."
+    if known is not None:
+        hint = _replacement_hint(known) or f"Did you mean {prefix}{known}?"
+    return ConfigError(f"unknown option {prefix}{safe_name(name)}", hint=hint)
 
 
 def _replacement_hint(name: str) -> str | None:

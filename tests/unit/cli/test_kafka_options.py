@@ -128,6 +128,7 @@ def test_name_without_a_value_is_repeated_if_harmless(name: str) -> None:
     [
         ("compresion.type=zstd", "unknown option compresion.type. Did you mean compression.type?"),
         ("errors.tolerence=all", "unknown option errors.tolerence. Did you mean errors.tolerance?"),
+        ("broker.lst=h:1", "unknown option broker.lst. Use kafka.bootstrap.servers."),
     ],
 )
 def test_unknown_name_is_shown_as_typed(argument: str, says: str) -> None:
