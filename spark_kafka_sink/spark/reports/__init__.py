@@ -8,6 +8,7 @@ In reading order:
 - `error_file`: files that pass errors to `abort`
 - `report_folder`: the folder of the latest reports of an application or a Spark session
 - `report_paths`: the paths to which streams write their reports
+- `stored_reports`: the stored reports of micro-batches: their paths, and counts of an earlier run
 - `retention`: limit the number of files that a stream writes
 - `last_report`: the latest report, also for clients of Spark Connect
 - `connect_reports`: a data source that reads the reports of a Spark Connect session

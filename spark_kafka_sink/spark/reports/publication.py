@@ -12,9 +12,9 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from spark_kafka_sink.common.errors import KafkaProdError, ReportError
 from spark_kafka_sink.config.enums import SummaryMode
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.display.summary import summarize, summary_line
@@ -22,22 +22,14 @@ from spark_kafka_sink.report.export.exporters import export_metrics
 from spark_kafka_sink.report.report_storage import (
     check_folder,
     delete_local_report,
-    read_report,
     write_report,
 )
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports.error_file import abort_reason
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, keep_in_process
-from spark_kafka_sink.spark.reports.report_paths import (
-    StreamIdentity,
-    micro_batch_folders,
-    micro_batch_path,
-    own_report_path,
-    path_within,
-    stream_reports_folder,
-    warn_of_own_path,
-)
+from spark_kafka_sink.spark.reports.report_paths import micro_batch_folders, stream_reports_folder
 from spark_kafka_sink.spark.reports.retention import delete_old_reports, delete_old_statistics
+from spark_kafka_sink.spark.reports.stored_reports import report_path_of, with_stored_counts
 from spark_kafka_sink.spark.reports.write_origin import utc_timestamp
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.log_lines import log_success
@@ -45,12 +37,12 @@ from spark_kafka_sink.spark.runtime.log_lines import log_success
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_kafka_sink.common.errors import KafkaProdError
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
 
 
 _LOG = logging.getLogger(__name__)
-_UNKNOWN_QUERY = "unknown-query"
 _DELIVERED = (
     "tasks that did not finish are not counted; the others delivered these rows, which stay in "
     "Kafka"
@@ -70,8 +62,6 @@ class Publication:
     config: SinkConfig
     name: str
     """The write in log messages."""
-    path: str | None
-    """Path of the report."""
     origin: WriteOrigin
     batch_id: int | None = None
     startup_ms: int = 0
@@ -86,17 +76,15 @@ class Publication:
         For a micro-batch, the option `reportPath` is a folder or a path that contains `{batchId}`.
         For a batch write, it is the path of the report.
         """
-        path = config.report_path
         startup = internals.startup_ms()
         if batch_id is None:
             name = "the dry run" if config.dry_run else "the write"
-            return cls(config, name, path, origin, startup_ms=startup)
-        numbered = None if path is None else micro_batch_path(path, batch_id)
+            return cls(config, name, origin, startup_ms=startup)
         name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
         # A stream's micro-batch is committed by a different writer than the writer that planned it,
         # so the start time of this writer is wrong.
         unplanned = replace(origin, started_at="", started_s=0.0, startup_ms=0)
-        return cls(config, name, numbered, unplanned, batch_id, startup)
+        return cls(config, name, unplanned, batch_id, startup)
 
     def announce(self) -> None:
         """Write a report with the status "running", which replaces the report of an earlier write.
@@ -104,11 +92,11 @@ class Publication:
         Raises:
             ReportError: the path is not writable.
         """
-        if self.path is not None:
+        if self.config.report_path is not None:
             report = DeliveryReport(
                 status=WriteStatus.RUNNING, dry_run=self.config.dry_run, written_at=utc_timestamp()
             )
-            write_report(self.path, report.to_json())
+            write_report(self.config.report_path, report.to_json())
 
     def succeed(self, report: DeliveryReport) -> DeliveryReport:
         """Publish a successful write and return its complete report. Never raises."""
@@ -132,30 +120,6 @@ class Publication:
         )
         _try_step("the summary cannot be logged", lambda: self._log_failure(outcome, failed))
         self._store_report(failed)
-
-    def own_path(self, query_id: str) -> str | None:
-        """Return the report's path; a stream identified only by its query's id gets its own path.
-
-        If no task has finished, the id is unknown, and the report never replaces a report of a
-        known query.
-        """
-        configured_path = self.config.report_path
-        folder = ReportFolder.here()
-        origin = self.origin
-        if configured_path is None or self.batch_id is None or folder is None:
-            return self.path
-        if origin.query_name or origin.checkpoint:
-            return self.path
-        if not query_id:
-            path = micro_batch_path(configured_path, self.batch_id)
-            stored = _read_stored(path, self._stream_folder)
-            is_taken = stored is not None and stored.query_id
-            path = path_within(configured_path, _UNKNOWN_QUERY) if is_taken else configured_path
-            return micro_batch_path(path, self.batch_id)
-        path = own_report_path(configured_path, StreamIdentity("", query_id), folder.application)
-        if path != configured_path:
-            warn_of_own_path(configured_path, path, folder.application)
-        return micro_batch_path(path, self.batch_id)
 
     def _with_start(self, report: DeliveryReport) -> DeliveryReport:
         """Return the report with the time of planning, which is missing if no task finished."""
@@ -208,60 +172,27 @@ class Publication:
         _try_step("old files of the stream are kept", lambda: self._delete_old_files(report))
 
     def _delete_old_files(self, report: DeliveryReport) -> None:
-        configured_path, statistics = self.config.report_path, self.config.statistics_path
+        path, statistics = self.config.report_path, self.config.statistics_path
         if statistics is not None:
             delete_old_statistics(report, statistics)
-        if configured_path is None or self.batch_id is None:
-            return
-
-        def path_of(batch: int) -> str | None:
-            earlier = replace(self, batch_id=batch, path=micro_batch_path(configured_path, batch))
-            return earlier.own_path(report.query_id)
-
-        delete_old_reports(report, path_of, micro_batch_folders(configured_path))
+        if path is not None and self.batch_id is not None:
+            path_of = partial(report_path_of, path, self.origin, query_id=report.query_id)
+            delete_old_reports(report, path_of, micro_batch_folders(path))
 
     def _write_report(self, report: DeliveryReport) -> None:
-        path = self.own_path(report.query_id)
+        path, folder = self.config.report_path, None
         if path is None:
             return
+        if self.batch_id is not None:
+            folder = stream_reports_folder(path)
+            path = report_path_of(path, self.origin, self.batch_id, report.query_id)
         try:
-            write_report(
-                path, self._with_counts(path, report).to_json(), folder=self._stream_folder
-            )
+            whole = with_stored_counts(report, path, folder)
+            write_report(path, whole.to_json(), folder=folder)
         except Exception:
             # Its status would remain "running".
-            delete_local_report(path, folder=self._stream_folder)
+            delete_local_report(path, folder=folder)
             raise
-
-    def _with_counts(self, path: str, report: DeliveryReport) -> DeliveryReport:
-        """Return the file's counts if they are those of a micro-batch that is already written.
-
-        A run that repeats such a micro-batch has no counts, whether it succeeds or fails.
-        """
-        if not report.transaction_outcome or not report.query_id or report.batch_id is None:
-            return report
-        from spark_kafka_sink.exactly_once.commit_outcome import CommitStatus  # rarely needed
-
-        stored = _read_stored(path, self._stream_folder)
-        if stored is None or (stored.query_id, stored.batch_id) != (
-            report.query_id,
-            report.batch_id,
-        ):
-            return report
-        outcome = stored.transaction_outcome.partition(",")[0]
-        is_visible = outcome in set(CommitStatus) - {CommitStatus.ABORTED}
-        is_new = report.transaction_outcome in {CommitStatus.COMMITTED, CommitStatus.EMPTY}
-        if is_new or not is_visible:
-            return report
-        return replace(
-            stored, status=report.status, error=report.error, transaction_outcome=outcome
-        )
-
-    @property
-    def _stream_folder(self) -> str | None:
-        """The folder of a stream's reports; the report of a micro-batch can be in a subfolder."""
-        path = self.config.report_path
-        return None if path is None or self.batch_id is None else stream_reports_folder(path)
 
 
 def _log_text(outcome: str, report: DeliveryReport, summary: SummaryMode) -> str:
@@ -269,14 +200,6 @@ def _log_text(outcome: str, report: DeliveryReport, summary: SummaryMode) -> str
     if summary is SummaryMode.LINE:
         return f"{outcome}: {summary_line(report)}"
     return f"{outcome}:\n{summarize(report)}" if summary is SummaryMode.FULL else ""
-
-
-def _read_stored(path: str, folder: str | None) -> DeliveryReport | None:
-    """Return the report in the file, or None if there is none."""
-    try:
-        return DeliveryReport.from_json(read_report(path, folder=folder))
-    except ReportError:
-        return None
 
 
 def check_report_folder(config: SinkConfig, here: ReportFolder | None) -> None:

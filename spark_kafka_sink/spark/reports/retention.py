@@ -28,9 +28,7 @@ _LISTING_INTERVAL = 100
 """Statistics are deleted every 100 micro-batches, because their folder must be listed."""
 
 
-def delete_old_reports(
-    report: DeliveryReport, path_of: Callable[[int], str | None], folders: int
-) -> None:
+def delete_old_reports(report: DeliveryReport, path_of: Callable[[int], str], folders: int) -> None:
     """Delete the reports of micro-batches that are too old, and their folders if these are empty.
 
     Usually, this is one report: older ones were deleted after earlier micro-batches.
@@ -46,16 +44,16 @@ def delete_old_reports(
         if status is None:
             break
         if status != WriteStatus.FAILED:
-            delete_file(str(path_of(batch)), folders)
+            delete_file(path_of(batch), folders)
     oldest = (report.batch_id or 0) - FAILED_KEPT
     if oldest >= 0 and _status_of_query(path_of(oldest), report.query_id) is not None:
-        delete_file(str(path_of(oldest)), folders)
+        delete_file(path_of(oldest), folders)
 
 
-def _status_of_query(path: str | None, query_id: str) -> str | None:
+def _status_of_query(path: str, query_id: str) -> str | None:
     """Return the status in a report, or None if there is no report of this query."""
     try:
-        stored = json.loads(read_report(path)) if path is not None else {}
+        stored = json.loads(read_report(path))
     except (ReportError, ValueError):
         return None
     return str(stored.get("status")) if stored.get("query_id") == query_id else None

@@ -25,7 +25,7 @@ from spark_kafka_sink.report.display.summary import summarize
 from spark_kafka_sink.report.report_storage import read_report, write_report
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.report.write_status import WriteStatus
-from spark_kafka_sink.spark.reports import publication
+from spark_kafka_sink.spark.reports import publication, stored_reports
 from spark_kafka_sink.spark.reports.error_file import ErrorFile
 from spark_kafka_sink.spark.reports.planning_file import PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.publication import Publication
@@ -111,7 +111,7 @@ def test_hanging_store_fails_neither_commit_nor_abort(
         raise ReportError(f"no answer for {path}")
 
     monkeypatch.setattr(publication, "write_report", hangs)
-    monkeypatch.setattr(publication, "read_report", hangs)
+    monkeypatch.setattr(stored_reports, "read_report", hangs)
     commit_and_abort(new_task(reportPath="gs://b/x"))
     assert "no answer for gs://b/x/batch-7.json" in caplog.text
 
@@ -128,8 +128,8 @@ def test_hanging_folder_leaves_one_thread(
     """Pipes that nobody opens stand for files on a disk that does not respond."""
     here = ReportFolder.of(tmp_path / "files")
     monkeypatch.setattr(ReportFolder, "here", classmethod(lambda _: here))
-    for call in (write_report, read_report):
-        monkeypatch.setattr(publication, call.__name__, partial(call, timeout_s=0.1))
+    for module, call in ((publication, write_report), (stored_reports, read_report)):
+        monkeypatch.setattr(module, call.__name__, partial(call, timeout_s=0.1))
     task, batches = new_task(reportPath=str(tmp_path / "reports" / name)), range(4)
     pipes = [Path(micro_batch_path(str(task.config.report_path), batch)) for batch in batches]
     for pipe in pipes:
