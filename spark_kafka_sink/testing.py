@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_kafka_sink.broker.embedded import EmbeddedBroker
+    from spark_kafka_sink.config.formats import FormatsConfig
 
 TopicAndKey = tuple[str | None, bytes | None]
 """Topic and key of a row."""
@@ -89,7 +90,7 @@ def assert_written(
     if config is None or config.formats is None:
         expected, actual = _raw_rows(frame, broker, topic)
     else:
-        expected, actual = _decoded_rows(frame, broker, topic, config)
+        expected, actual = _decoded_rows(frame, broker, topic, config, config.formats)
     differences = compare_rows(expected, actual)
     if differences:
         raise AssertionError("\n".join(differences))
@@ -130,13 +131,17 @@ def _check_columns(frame: DataFrame, names: Sequence[str]) -> None:
 
 
 def _decoded_rows(
-    frame: DataFrame, broker: EmbeddedBroker, topic: str | None, config: SinkConfig
+    frame: DataFrame,
+    broker: EmbeddedBroker,
+    topic: str | None,
+    config: SinkConfig,
+    formats: FormatsConfig,
 ) -> _Rows:
     """Return the frame's rows after serializing and decoding them, and the decoded records."""
     from spark_kafka_sink.formats.decoder import decode_records  # needed for formats
     from spark_kafka_sink.spark.rows.expected_rows import ExpectedRows
 
-    rows_of_frame = ExpectedRows.of(frame, config)
+    rows_of_frame = ExpectedRows.of(frame, config, formats)
     names = [name for name in rows_of_frame.names if _compared(name, topic)]
     expected = [_row(names, row) for row in rows_of_frame.rows]
     records = broker.records(*_topics(expected, topic))

@@ -61,7 +61,7 @@ def plan_batch(
     if config.formats is not None:
         from spark_kafka_sink.spark.schema.spec_completion import with_schemas  # only for formats
 
-        roles = with_schemas(roles, schema, located, start)
+        roles = with_schemas(roles, schema, located, config.formats, start)
         config = replace(config, formats=None)  # Tasks never contact the registry.
     if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.
@@ -104,7 +104,7 @@ def plan_stream(user_options: Mapping[str, str], schema: types.StructType) -> Wr
         from spark_kafka_sink.spark.schema.spec_completion import with_schemas  # only for formats
 
         start = StreamStart(f"{stream.query_name}\n{stream.checkpoint}", latest_query_start())
-        roles = with_schemas(roles, schema, located, start)
+        roles = with_schemas(roles, schema, located, config.formats, start)
         config = replace(config, formats=None)  # Tasks never contact the registry.
     if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.

@@ -26,6 +26,7 @@ from spark_kafka_sink.spark.schema.spec_completion import draft_specs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from spark_kafka_sink.config.formats import FormatsConfig
     from spark_kafka_sink.config.sink_config import SinkConfig
 
 
@@ -41,7 +42,7 @@ class ExpectedRows:
     """The schemas of "key" and "value" with which the frame is serialized."""
 
     @classmethod
-    def of(cls, frame: DataFrame, config: SinkConfig) -> ExpectedRows:
+    def of(cls, frame: DataFrame, config: SinkConfig, formats: FormatsConfig) -> ExpectedRows:
         """Serialize a frame on the driver, and decode the result. No schema is registered.
 
         Raises:
@@ -53,7 +54,7 @@ class ExpectedRows:
         zone, ignores_nulls = map(frame.sparkSession.conf.get, (ZONE_SETTING, IGNORES_NULLS))
         specs = {
             part: with_settings(spec, str(zone), ignores_nulls)
-            for part, spec in draft_specs(roles, frame.schema, config).items()
+            for part, spec in draft_specs(roles, frame.schema, config, formats).items()
         }
         nullable = cast("types.StructType", _as_nullable(frame.schema))
         # PyArrow cannot convert null structs whose fields are not nullable.

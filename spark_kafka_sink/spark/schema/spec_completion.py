@@ -1,71 +1,57 @@
 """Complete the encoder specs of key and value with schemas, on the driver.
 
 A schema is derived from the columns, set by an option, or read from the registry. It is registered
-or looked up once per write. A stream is planned for each micro-batch, in a process that plans all
-queries of a Spark session. The schemas of a query's first micro-batch are reused until the query
-stops or restarts.
+or looked up once per write, and in a stream once per start of its query.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from functools import partial
 from typing import TYPE_CHECKING, Self, cast
 
 from pyspark.sql import types
 
-from spark_kafka_sink.config.formats import Format, FormatsConfig, PartFormat
-from spark_kafka_sink.config.schema_registry import RegistryConfig, SchemaIdFraming
+from spark_kafka_sink.config.formats import Format
+from spark_kafka_sink.config.schema_registry import SchemaIdFraming
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, Framing, compile_encoder
 from spark_kafka_sink.formats.json.json_references import JsonReferences
 from spark_kafka_sink.formats.registry.configured_schemas import message_name, schema_of
 from spark_kafka_sink.formats.registry.subjects import subject_of
 from spark_kafka_sink.spark.schema.arrow_schema import arrow_type
+from spark_kafka_sink.spark.schema.stream_start import cached_roles
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
 
+    from spark_kafka_sink.config.formats import FormatsConfig, PartFormat
+    from spark_kafka_sink.config.schema_registry import RegistryConfig
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.formats.registry.registry import Registry
     from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema, RegisteredSchema
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
     from spark_kafka_sink.spark.schema.stream_start import StreamStart
 
-_MAX_CACHED_ROLES = 64
 _NO_ID = b"\0\0\0\0\0"
 """Placeholder for the schema id in a dry run, which registers nothing."""
-_cached_roles: dict[Hashable, _CachedRoles] = {}
-"""The columns' roles of the streams that this process plans, with complete specs.
-
-foreachBatch plans in the threads of the queries.
-"""
-_cached_roles_lock = Lock()
-"""Guards `_cached_roles`."""
-
-
-@dataclass(frozen=True, slots=True)
-class _CachedRoles:
-    """Roles, and when the latest query of the Spark session had started as they were completed."""
-
-    roles: ColumnRoles
-    latest: tuple[int, int]
-
-    def is_valid_for(self, start: StreamStart) -> bool:
-        """Return True unless the stream might have restarted since then."""
-        return start.latest is not None and start.latest <= self.latest
 
 
 def with_schemas(
-    roles: ColumnRoles, schema: types.StructType, config: SinkConfig, start: StreamStart | None
+    roles: ColumnRoles,
+    schema: types.StructType,
+    config: SinkConfig,
+    formats: FormatsConfig,
+    start: StreamStart | None,
 ) -> ColumnRoles:
     """Return the columns' roles with complete specs; registers or looks up schemas if necessary.
 
     Args:
         roles: the columns.
         schema: the DataFrame's schema.
-        config: the sink's settings, including the registry options.
+        config: the sink's settings.
+        formats: the settings of the formats and of the registry.
         start: the start of a micro-batch's stream; None for a batch write.
 
     Raises:
@@ -73,26 +59,16 @@ def with_schemas(
         ConfigError: a given schema cannot be read.
         SchemaRegistryError: the registry cannot be reached, or rejects the schema.
     """
+    complete = partial(_complete_specs, roles, schema, config, formats)
     if start is None:
-        return _complete_specs(roles, schema, config)
+        return complete()
     # A dry run has no ids; a foreachBatch function can write to several topics.
-    key = (start.name, roles, schema.json(), config.formats, config.topic, config.dry_run)
-    with _cached_roles_lock:
-        cached = _cached_roles.get(key)
-    if cached is not None and cached.is_valid_for(start):
-        return cached.roles
-    completed = _complete_specs(roles, schema, config)
-    if start.latest is not None:
-        with _cached_roles_lock:
-            _cached_roles.pop(key, None)
-            _cached_roles[key] = _CachedRoles(completed, start.latest)
-            while len(_cached_roles) > _MAX_CACHED_ROLES:
-                del _cached_roles[next(iter(_cached_roles))]
-    return completed
+    key = (start.name, roles, schema.json(), formats, config.topic, config.dry_run)
+    return cached_roles(start, key, complete)
 
 
 def draft_specs(
-    roles: ColumnRoles, schema: types.StructType, config: SinkConfig
+    roles: ColumnRoles, schema: types.StructType, config: SinkConfig, formats: FormatsConfig
 ) -> dict[str, EncoderSpec]:
     """Return the specs of "key" and "value" with their schemas, but without framing.
 
@@ -101,28 +77,27 @@ def draft_specs(
     Raises:
         KafkaProdError: see `with_schemas`.
     """
-    with _SpecBuilder(schema, config) as builder:
+    with _SpecBuilder(schema, config, formats) as builder:
         return {
             part.part: replace(builder.draft(spec, part).spec, framing=Framing())
-            for spec, part in _parts_of(roles, config)
+            for spec, part in _parts_of(roles, formats)
             if spec is not None
         }
 
 
 def _parts_of(
-    roles: ColumnRoles, config: SinkConfig
+    roles: ColumnRoles, formats: FormatsConfig
 ) -> tuple[tuple[EncoderSpec | None, PartFormat], ...]:
-    formats = cast("FormatsConfig", config.formats)
     return (roles.key_spec, formats.key), (roles.value_spec, formats.value)
 
 
 def _complete_specs(
-    roles: ColumnRoles, schema: types.StructType, config: SinkConfig
+    roles: ColumnRoles, schema: types.StructType, config: SinkConfig, formats: FormatsConfig
 ) -> ColumnRoles:
-    with _SpecBuilder(schema, config) as builder:
+    with _SpecBuilder(schema, config, formats) as builder:
         drafts = [
             None if spec is None else builder.with_field_numbers(builder.draft(spec, part))
-            for spec, part in _parts_of(roles, config)
+            for spec, part in _parts_of(roles, formats)
         ]
         builder.check_compatibility([draft for draft in drafts if draft is not None])
         key, value = (None if draft is None else builder.finish(draft) for draft in drafts)
@@ -148,9 +123,12 @@ class _Draft:
 class _SpecBuilder:
     """Completes the specs of one write. It connects to the registry on first use."""
 
-    def __init__(self, schema: types.StructType, config: SinkConfig) -> None:
+    def __init__(
+        self, schema: types.StructType, config: SinkConfig, formats: FormatsConfig
+    ) -> None:
         self._schema = schema
         self._config = config
+        self._formats = formats
         self._opened: Registry | None = None
 
     def __enter__(self) -> Self:
@@ -272,7 +250,7 @@ class _SpecBuilder:
 
     @property
     def _registry_config(self) -> RegistryConfig:
-        return cast("RegistryConfig", cast("FormatsConfig", self._config.formats).registry)
+        return cast("RegistryConfig", self._formats.registry)
 
     @property
     def _registry(self) -> Registry:

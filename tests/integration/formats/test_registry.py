@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from spark_kafka_sink import ColumnError, ConfigError, EmbeddedBroker, SchemaRegistryError
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
-from spark_kafka_sink.spark.schema import spec_completion
+from spark_kafka_sink.spark.schema import stream_start
 from spark_kafka_sink.spark.schema.stream_start import StreamStart
 from spark_kafka_sink.spark.write_plan import plan_batch
 from tests.integration.support.columnar import write_rows
@@ -467,7 +467,7 @@ def test_stream_registers_once_per_start(
     monkeypatch.setattr(
         "spark_kafka_sink.spark.write_plan.latest_query_start", lambda: next(starts)
     )
-    spec_completion._cached_roles.clear()
+    stream_start._cached_roles.clear()
     options = {**sink.options, "checkpointLocation": "/nowhere"}
     for registered in (1, 1, 1, 2, 2):  # The fourth start follows a restart of the stream.
         KafkaProdDataSource(options).streamWriter(ORDER, overwrite=False)

@@ -71,7 +71,8 @@ def test_dead_letter_with_a_timestamp_if_the_host_does_not_know_the_zone(
     config = SinkConfig.parse({**options, "value.schema": json.dumps(avro)})
     schema = StructType([StructField("text", StringType()), StructField("at", TimestampType())])
     batch = pa.record_batch({"text": [None], "at": pa.array([0], pa.timestamp("us", "UTC"))})
-    roles = with_schemas(ColumnRoles.of(schema, config), schema, config, None)
+    assert config.formats is not None
+    roles = with_schemas(ColumnRoles.of(schema, config), schema, config, config.formats, None)
     checks = RowChecks(1, tolerant=True)
     serialized = serialization.serialize(batch, roles, checks, zone=zone, clock=ManualClock())
     assert serialized.value is not None
