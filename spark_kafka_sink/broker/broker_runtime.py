@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.authorization.denials import Denials
-    from spark_kafka_sink.broker.faults.fault import Faults
+    from spark_kafka_sink.broker.faults.armed_faults import Faults
     from spark_kafka_sink.broker.server_security import ServerSecurity
     from spark_kafka_sink.broker.storage.log_storage import StorageBackend
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Self,
 from spark_kafka_sink.broker.broker_runtime import BrokerRuntime
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.config.broker_config import BrokerConfig, address_text, reachable
-from spark_kafka_sink.broker.faults.fault import Faults
+from spark_kafka_sink.broker.faults.armed_faults import Faults
 from spark_kafka_sink.broker.net.event_loop import run_on
 from spark_kafka_sink.broker.server_security import SecurityControls
 from spark_kafka_sink.common.arguments import check_argument

@@ -2,6 +2,8 @@
 
 In reading order:
 
-- `fault`: the faults that users inject, and their text form
+- `fault`: the faults that users inject
+- `fault_text`: the text form of a fault
+- `armed_faults`: the faults of a running cluster, and when requests trigger them
 - `injector`: the effects of faults on requests
 """

@@ -1,43 +1,15 @@
-"""The faults that users inject, and their text form.
-
-The text form of a fault starts with the name of an API, or ``*`` for all APIs. The name is followed
-by the effect and the conditions, as words and key=value pairs separated by colons. Examples:
-
-- `produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5`
-- `fetch:topic=events:delay=200:probability=0.1:seed=7`
-- `*:node=2:lose-response:next=1`
-
-`Faults` is thread-safe.
-"""
+"""The faults that users inject."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from random import Random
-from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-
-T = TypeVar("T")
-_EXAMPLE = "produce:partition=3:error=NOT_LEADER_OR_FOLLOWER:next=5"
-_CONDITIONS: Mapping[str, Callable[[str], Any]] = {
-    "topic": str,
-    "partition": int,
-    "node": int,
-    "client": str,
-    "next": int,
-    "after": int,
-    "probability": float,
-    "seed": int,
-}
+    from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 
 class FaultEffect(StrEnum):
@@ -71,15 +43,6 @@ class FaultEffect(StrEnum):
     """The replication delay of all followers is set (ms)."""
     CLOCK = "clock"
     """The brokers' wall time changes before the request is handled (ms, can be negative)."""
-
-
-_WITHOUT_VALUE = {
-    FaultEffect.LOSE_REQUEST,
-    FaultEffect.LOSE_RESPONSE,
-    FaultEffect.CLOSE,
-    FaultEffect.FORGET,
-}
-_WITH_OPTIONAL_VALUE = {FaultEffect.MOVE, FaultEffect.CUT}
 
 
 class RequestPartition(NamedTuple):
@@ -169,140 +132,3 @@ class Fault:
 def _is_met(condition: object, value: object) -> bool:
     """Return True if a condition is not set, or equal to the value."""
     return condition is None or condition == value
-
-
-def parse_fault(text: str) -> Fault:
-    """Parse the text form of a fault.
-
-    Raises:
-        ConfigError: the text is not a valid fault.
-    """
-    name, *words = text.split(":")
-    fields: dict[str, Any] = {"api": _parse_api(name, text)}
-    for word in words:
-        key, _, value = word.partition("=")
-        fields |= (
-            _parse_condition(key, value, text)
-            if key in _CONDITIONS
-            else _parse_effect(key, value, text)
-        )
-    if "effect" not in fields:
-        raise _invalid_fault(
-            text, f"it specifies no effect; the effects are: {', '.join(FaultEffect)}"
-        )
-    return Fault(**fields)
-
-
-def _parse_value(parse: Callable[[str], T], value: str, text: str, problem: str) -> T:
-    """Return `parse(value)`. If it fails, the fault is invalid because of `problem`."""
-    try:
-        return parse(value)
-    except (KeyError, ValueError):
-        raise _invalid_fault(text, problem) from None
-
-
-def _parse_api(name: str, text: str) -> ApiKey | None:
-    if name == "*":
-        return None
-    problem = f"{name} is neither an API, such as init_producer_id, nor *"
-    return _parse_value(lambda name: ApiKey[name.upper().replace("-", "_")], name, text, problem)
-
-
-def _parse_condition(key: str, value: str, text: str) -> dict[str, Any]:
-    return {key: _parse_value(_CONDITIONS[key], value, text, f"{key}={value} is not a number")}
-
-
-def _parse_effect(key: str, value: str, text: str) -> dict[str, Any]:
-    known = ", ".join([*_CONDITIONS, *FaultEffect])
-    effect = _parse_value(FaultEffect, key, text, f"{key} is not one of {known}")
-    if effect in _WITHOUT_VALUE or (effect in _WITH_OPTIONAL_VALUE and not value):
-        return {"effect": effect}
-    if effect is FaultEffect.ERROR:
-        number = _parse_value(_code_of, value, text, f"{value} is not a Kafka error name")
-    else:
-        number = _parse_value(int, value, text, f"{key} requires a number, not '{value}'")
-    return {"effect": effect, "value": number}
-
-
-def _code_of(value: str) -> int:
-    if value.lstrip("-").isdecimal():
-        return int(value)
-    return ErrorCode[value.lower()].value
-
-
-def _invalid_fault(text: str, reason: str) -> ConfigError:
-    return ConfigError(f"the fault '{text}' is invalid: {reason}", hint=f"Example: {_EXAMPLE}")
-
-
-class ActiveFault:
-    """An armed fault. `hits` is the number of requests that have triggered it."""
-
-    def __init__(self, fault: Fault) -> None:
-        self.fault = fault
-        self.hits = 0
-        self._matched = 0
-        self._rng = Random(fault.seed)
-
-    @property
-    def is_spent(self) -> bool:
-        """True if the fault has reached its maximum number of triggers."""
-        return self.fault.next is not None and self.hits >= self.fault.next
-
-    def trigger(self, request: RequestProperties) -> bool:
-        """Return True if a request triggers the fault. Every matching request is counted."""
-        if self.is_spent or not self.fault.matches(request):
-            return False
-        self._matched += 1
-        if self._matched <= self.fault.after:
-            return False
-        if self.fault.probability < 1 and self._rng.random() >= self.fault.probability:
-            return False
-        self.hits += 1
-        return True
-
-
-class Faults:
-    """All faults of a cluster. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        # Guarded by `_lock`:
-        self._armed: list[ActiveFault] = []
-
-    def add(self, fault: Fault | str) -> ActiveFault:
-        """Arm a fault, given as a `Fault` or in its text form.
-
-        Raises:
-            ConfigError: the text is not a valid fault.
-        """
-        active = ActiveFault(parse_fault(fault) if isinstance(fault, str) else fault)
-        with self._lock:
-            self._armed.append(active)
-        return active
-
-    def remove(self, active: ActiveFault) -> None:
-        """Disarm a fault. Has no effect if the fault is not armed."""
-        with self._lock:
-            self._armed = [armed for armed in self._armed if armed is not active]
-
-    def clear(self) -> None:
-        """Disarm all faults."""
-        with self._lock:
-            self._armed.clear()
-
-    @property
-    def armed(self) -> list[ActiveFault]:
-        """The faults that can still be triggered, in the order in which they were added."""
-        with self._lock:
-            return [armed for armed in self._armed if not armed.is_spent]
-
-    def __bool__(self) -> bool:
-        # Without the lock, because it is called for every request: one read of a list is atomic.
-        return bool(self._armed)
-
-    def triggered_by(self, request: RequestProperties) -> list[Fault]:
-        """Return the faults that a request triggers. Every matching fault counts the request."""
-        with self._lock:
-            triggered = [armed.fault for armed in self._armed if armed.trigger(request)]
-            self._armed = [armed for armed in self._armed if not armed.is_spent]
-        return triggered

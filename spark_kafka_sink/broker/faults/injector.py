@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.broker.cluster.cluster import Cluster
-    from spark_kafka_sink.broker.faults.fault import Fault, Faults
+    from spark_kafka_sink.broker.faults.armed_faults import Faults
+    from spark_kafka_sink.broker.faults.fault import Fault
     from spark_kafka_sink.broker.handlers.request_context import RequestContext
     from spark_kafka_sink.broker.net.response_channel import ResponseChannel
     from spark_kafka_sink.broker.partition.partition import Partition

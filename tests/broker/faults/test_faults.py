@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
+from spark_kafka_sink.broker.faults.armed_faults import Faults
 from spark_kafka_sink.broker.faults.fault import (
     Fault,
     FaultEffect,
-    Faults,
     RequestPartition,
     RequestProperties,
-    parse_fault,
 )
+from spark_kafka_sink.broker.faults.fault_text import parse_fault
 from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.common.errors import ConfigError
