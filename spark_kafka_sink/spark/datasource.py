@@ -36,12 +36,12 @@ class KafkaProdDataSource(DataSource):
     with ``spark.dataSource.register(KafkaProdDataSource)``.
     """
 
-    _plans = True
+    _is_planning = True
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a data source that Spark has pickled, which it does only to commit or abort."""
         self.__dict__.update(state)
-        self._plans = False
+        self._is_planning = False
 
     @classmethod
     def name(cls) -> str:
@@ -135,7 +135,7 @@ class KafkaProdDataSource(DataSource):
         from spark_kafka_sink.spark.write_plan import completion_of_stream, plan_stream
         from spark_kafka_sink.spark.writers.data_source_writers import KafkaProdStreamWriter
 
-        if not self._plans:
+        if not self._is_planning:
             return KafkaProdStreamWriter(None, completion_of_stream(self.options, schema))
         job = plan_stream(self.options, schema)
         return KafkaProdStreamWriter(job.task, job.completion)

@@ -107,7 +107,7 @@ class Fault:
         if self.value < 0 and self.effect not in {FaultEffect.CLOCK, FaultEffect.ERROR}:
             raise ConfigError(
                 f"the fault {self.effect}={self.value} has a negative value",
-                hint="Only clock accepts negative values.",
+                hint="Only clock and error accept negative values.",
             )
 
     def matches(self, request: RequestProperties) -> bool:

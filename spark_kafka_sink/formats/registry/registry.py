@@ -6,6 +6,7 @@ Only the driver uses this module, once per write or start of a stream. Tasks rec
 from __future__ import annotations
 
 import json
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from uuid import UUID
@@ -339,14 +340,15 @@ class Registry:
         texts: list[str] = []
         links: list[Link] = []
         numbers: dict[tuple[str, int], int] = {}
-        pending = [(MAIN, reference) for reference in references]
-        for source, reference in pending:
+        pending = deque((MAIN, reference) for reference in references)
+        while pending:
+            source, reference = pending.popleft()
             version = reference.subject, reference.version
             if version not in numbers:
                 schema = self._requests.read_version(*version)
                 texts.append(schema.schema_str)
                 numbers[version] = len(texts)
-                pending += [(len(texts), inner) for inner in schema.references or ()]
+                pending.extend((len(texts), inner) for inner in schema.references or ())
             links.append(Link(source, reference.name, numbers[version]))
         return JsonReferences(tuple(texts), tuple(links))
 

@@ -35,7 +35,7 @@ class Reusable(Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """True if the client works and has no requests in flight."""
+        """True if the next user may use the client."""
 
     def close(self) -> None:
         """Close the connections."""

@@ -123,7 +123,7 @@ class TransactionManager:
         """Started by the first request that may begin the transaction."""
         self._opened: TransactionalProducer | None = None
         self.has_sent_init_producer_id = False
-        self._has_records = False
+        self._has_appended = False
 
         # Sender thread only.
         self._closed = ClosedConnections()
@@ -150,7 +150,7 @@ class TransactionManager:
     @property
     def transaction(self) -> TransactionalProducer | None:
         """The transaction with this session's records; None if it has none or has failed."""
-        return self._opened if self._has_records and self.state not in FAILED else None
+        return self._opened if self._has_appended and self.state not in FAILED else None
 
     @property
     def problem(self) -> str:
@@ -186,7 +186,7 @@ class TransactionManager:
 
     def on_acknowledged(self) -> None:
         """Record that a batch was appended to a log."""
-        self._has_records = True
+        self._has_appended = True
 
     def fail(self, error: KafkaProdError) -> None:
         """Mark the transaction as failed; it must not be committed. Add that to the error."""
@@ -345,10 +345,10 @@ class TransactionManager:
         if int(response.producer_epoch) != FIRST_EPOCH:
             self.identity.transition_to(ProducerIdState.MISSING)
             raise second_attempt_error(shared.claim_id)
-        self._coordinate(shared)
+        self._use_coordinator_of(shared)
         return shared.producer
 
-    def _coordinate(self, shared: SharedTransaction) -> None:
+    def _use_coordinator_of(self, shared: SharedTransaction) -> None:
         """Switch to the coordinator of the shared transaction, which may be a different broker."""
         self._own_coordinator = CoordinatorLookup(
             self._client, shared.producer.transactional_id, self._acls
@@ -404,7 +404,7 @@ class TransactionManager:
         shared = self.settings.shared
         if shared is not None and self.has_sent_init_producer_id:
             # No later attempt can replace this attempt, so the whole batch cannot be committed.
-            self._coordinate(shared)
+            self._use_coordinator_of(shared)
         elif not self.has_begun:
             self._transition_to(ProducerTransactionState.ABORTED)
             return

@@ -18,9 +18,11 @@ PLANNING = (
     "config.config_builder",
     "diagnostics.preflight",
 )
+"""Modules that a worker needs to plan a write; each loads all that it imports."""
 FIRST_TASK = ("spark.rows.arrow_gathering", "spark.rows.rows_from_arrow", "producer.session_pool")
 """Modules that a worker imports when its first task starts."""
 TASK = (*_WRITERS, "spark.writers.task_writer", "spark.writers.commit_messages", *FIRST_TASK)
+"""Modules that a worker needs to write."""
 COMMIT = (
     *_WRITERS,
     "spark.writers.write_completion",
@@ -28,9 +30,7 @@ COMMIT = (
     "spark.reports.publication",
     "config.sink_config",
 )
-"""Modules of this package whose import loads everything that a worker needs to plan, write or
-commit.
-"""
+"""Modules that a worker needs to commit."""
 
 
 def load(modules: Iterable[str]) -> None:

@@ -120,7 +120,7 @@ def error_of(exception: BaseException | None) -> KafkaProdError | None:
             return cause
         texts.append(str(cause))
     parsed = next((error for text in texts if (error := parse_error(text))), None)
-    return parsed or next((error for text in texts if (error := _broker_error(text))), None)
+    return parsed or next((error for text in texts if (error := _spark_error(text))), None)
 
 
 def show_errors_briefly(shell: Any) -> None:
@@ -163,7 +163,7 @@ def _exception_chain(exception: BaseException | None) -> Iterator[BaseException]
         exception = exception.__cause__ or exception.__context__
 
 
-def _broker_error(text: str) -> KafkaProdError | None:
+def _spark_error(text: str) -> KafkaProdError | None:
     if _NOT_FOUND.search(text):
         return _not_found()
     if "spark_kafka_sink" in text and (missing := _NO_MODULE.search(text)):

@@ -68,7 +68,7 @@ class WriteCompletion:
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """A planned batch write."""
+    """A planned batch write or micro-batch."""
 
     task: TaskWriter
     """Pickled to the tasks."""

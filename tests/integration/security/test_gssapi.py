@@ -81,7 +81,7 @@ def log_in(kdc: Kdc, login: KerberosLogin) -> Acceptor:
     return acceptor
 
 
-def test_login_with_a_keytab_writes(kdc: Kdc) -> None:
+def test_login_with_a_keytab(kdc: Kdc) -> None:
     log_in(kdc, keytab_login(kdc))
 
 
@@ -89,7 +89,7 @@ def test_keytab_without_principal(kdc: Kdc) -> None:
     log_in(kdc, KerberosLogin(service_name=SERVICE, keytab=str(kdc.keytab("alice"))))
 
 
-def test_login_with_a_ticket_cache_writes(kdc: Kdc, tmp_path: Path) -> None:
+def test_login_with_a_ticket_cache(kdc: Kdc, tmp_path: Path) -> None:
     kdc.log_in("alice", tmp_path / "cache")
     log_in(kdc, KerberosLogin(service_name=SERVICE, ticket_cache=str(tmp_path / "cache")))
 

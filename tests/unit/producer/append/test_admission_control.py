@@ -198,9 +198,9 @@ def test_keyless_rows_do_not_wait_for_stalled_broker(batch_size: int) -> None:
         assert bytes_of_stalled(sim) <= SHARE
         sim.run(lambda: unassigned_records(sim) == [])
         # The stalled broker has only the requests in flight.
-        is_blocked = in_flight(sim, 1, 3)
-        assert 0 < is_blocked <= 2 * sim.config.max_in_flight * batch_size // 90
-        assert logged(cluster, 0, 2) >= rows - is_blocked
+        blocked = in_flight(sim, 1, 3)
+        assert 0 < blocked <= 2 * sim.config.max_in_flight * batch_size // 90
+        assert logged(cluster, 0, 2) >= rows - blocked
         assert not sim.buffer.queues.batches()
         cluster.resume()
         sim.finish()

@@ -29,15 +29,7 @@ from tests.unit.producer.append.partitioning import (
 
 KEYS = [b"", b"k", b"key", b"1234", b"\xff\x80", b"a longer key than the others"]
 
-HASHED_KEYS = [
-    b"",
-    b"k",
-    b"key",
-    b"1234",
-    b"12345678",
-    b"\xff\x80",
-    b"a longer key than the others",
-]
+HASHED_KEYS = [*KEYS, b"12345678"]
 PARTITIONS = 97
 
 

@@ -206,8 +206,8 @@ def test_new_producer_id_follows_the_last_epoch(sim: World) -> None:
 def test_two_partitions_bump_at_the_last_epoch(sim: World) -> None:
     sim.send_batches(1, partition=0)
     sim.deliver_batches(1, partition=1)
-    sim.session.identity.epoch = (1 << 15) - 1
-    sim.fault(*[Fault(error=ErrorCode.unknown_producer_id)] * 1)
+    sim.session.identity.epoch = LAST_EPOCH
+    sim.fault(Fault(error=ErrorCode.unknown_producer_id))
     sim.send_batches(1, partition=0)
     sim.deliver_batches(1, partition=1)
     assert sim.statuses() == {PERSISTED: 12}
