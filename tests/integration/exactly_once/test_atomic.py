@@ -118,6 +118,7 @@ def test_records_dropped_by_a_leader_are_detected(query: Writes) -> None:
     assert query.visible() == NOTHING
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("step", ["after read", "before done", "after done"])
 def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> None:
     def crash() -> None:

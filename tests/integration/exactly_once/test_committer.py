@@ -110,6 +110,7 @@ def test_skipped_batch_is_not_decided_as_empty(query: Writes) -> None:
     assert query.committer.recover() == NoDecision()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("step", STEPS)
 def test_no_loss_or_duplicates_after_driver_crash(query: Writes, step: str) -> None:
     query.committer.commit("0", query.tasks("0"))
@@ -156,6 +157,7 @@ def test_abort_after_commit_reports_already_written(
     assert write.visible() == rows_of(batch)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("step", STEPS)
 def test_resumed_driver_creates_no_duplicates(query: Writes, step: str) -> None:
     tasks = transactions_of(query.tasks("0"))

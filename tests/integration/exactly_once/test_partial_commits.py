@@ -70,6 +70,7 @@ def test_partial_commit_is_reported_until_reset(query: Writes) -> None:
     )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("ending", ["commit", "abort"])
 def test_query_with_atomic_batches_continues_after_reset(query: Writes, ending: str) -> None:
     """The new query has resetTransactionalState=true, and is stopped once or not at all."""
@@ -91,6 +92,7 @@ def test_query_with_atomic_batches_continues_after_reset(query: Writes, ending: 
     )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("is_reset", [True, False])
 def test_abort_after_a_torn_batch(query: Writes, is_reset: bool) -> None:
     """Nothing of the aborted batch remains open, and the record of the torn batch is kept."""
