@@ -83,20 +83,20 @@ class GroupCoordinator:
         self._order = max(self._order, used)
 
     def all(self) -> list[ClassicGroup]:
-        """Return all groups, which callers do not change."""
+        """Return all groups. Callers do not change their members."""
         return list(self._groups.values())
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """Return a group, which callers do not change, or None if it does not exist."""
+        """Return a group, or None if it does not exist. Callers do not change its members."""
         return self._groups.get(group_id)
 
     def get_or_empty(self, group_id: str) -> ClassicGroup:
-        """Return a group to change; if it does not exist, a new group, which is not registered."""
+        """Return a group, or a new empty group, which is not registered, if it does not exist."""
         self._deadline_is_stale = True
         return self.find(group_id) or ClassicGroup(id=group_id)
 
     def get_or_create(self, group_id: str) -> ClassicGroup:
-        """Return a group to change. If it does not exist, create and register an empty group."""
+        """Return a group. If it does not exist, create and register an empty group."""
         self._deadline_is_stale = True
         group = self.find(group_id)
         if group is None:
@@ -137,7 +137,8 @@ class GroupCoordinator:
     def next_deadline(self) -> float | None:
         """Return the time of the next `tick` in monotonic seconds, or None if it has no work.
 
-        The value is cached until a group is returned to be changed, or deleted.
+        The value is cached until a method returns a group whose members callers can change, or
+        deletes a group.
         """
         if self._deadline_is_stale:
             times = (group.next_deadline() for group in self._groups.values())

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+"""The hash function by SCRAM mechanism (RFC 7677), with hashlib's name."""
 MIN_SCRAM_ITERATIONS = 4096
 """Kafka's ScramMechanism.minIterations."""
-"""The hash function by SCRAM mechanism (RFC 7677), with hashlib's name."""
 _SALT_BYTES = 32
 _NAME = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|[^\x00-\x7F]|=2C|=3D)+"
 _PRINTABLE = r"[\x21-\x2B\x2D-\x7E]+"

@@ -47,10 +47,10 @@ class StatisticsWriter(Protocol):
     """Writes statistics after iterations of the sender."""
 
     def maybe_emit(self, now: float) -> None:
-        """Called after each iteration."""
+        """Write the statistics if they are due; called after each iteration."""
 
     def finish(self, now: float) -> None:
-        """Called after the last iteration."""
+        """Write the last statistics; called after the last iteration."""
 
 
 @dataclass(kw_only=True, eq=False)

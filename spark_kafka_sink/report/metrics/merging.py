@@ -79,7 +79,7 @@ def rules_of(kind: Any) -> Mapping[str, Rule]:
 
 
 def readers_of(kind: Any) -> dict[str, Reader]:
-    """Return how to read each field from JSON that declares it."""
+    """Return the reader of each field that declares one, by name."""
     return {item.name: item.metadata[_READER] for item in fields(kind) if _READER in item.metadata}
 
 

@@ -47,7 +47,7 @@ class BufferUsage(NamedTuple):
 
 
 class TopicCounts(NamedTuple):
-    """Counts by topic that have the names of `TopicMetrics`."""
+    """Counts by topic. The fields have the same names as in `TopicMetrics`."""
 
     partitions: Mapping[str, int] = {}
     keyed_records: Mapping[str, int] = {}

@@ -187,8 +187,8 @@ class Publication:
             folder = stream_reports_folder(path)
             path = report_path_of(path, self.origin, self.batch_id, report.query_id)
         try:
-            whole = with_stored_counts(report, path, folder)
-            write_report(path, whole.to_json(), folder=folder)
+            complete_report = with_stored_counts(report, path, folder)
+            write_report(path, complete_report.to_json(), folder=folder)
         except Exception:
             # Its status would remain "running".
             delete_local_report(path, folder=folder)

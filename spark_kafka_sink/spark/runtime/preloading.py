@@ -1,4 +1,7 @@
-"""The modules that `warm_up`, or else a worker's first task, imports."""
+"""The modules that `warm_up`, or else a worker's first task, imports.
+
+Importing them loads everything that a worker needs to plan, write or commit.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ PLANNING = (
     "config.config_builder",
     "diagnostics.preflight",
 )
-"""Modules that a worker needs to plan a write; each loads all that it imports."""
+"""Modules that a worker needs to plan a write."""
 FIRST_TASK = ("spark.rows.arrow_gathering", "spark.rows.rows_from_arrow", "producer.session_pool")
 """Modules that a worker imports when its first task starts."""
 TASK = (*_WRITERS, "spark.writers.task_writer", "spark.writers.commit_messages", *FIRST_TASK)

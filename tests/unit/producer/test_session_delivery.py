@@ -1,11 +1,15 @@
 """Delivery without failures."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import ColumnError, RecordTooLargeError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.producer_id import ProducerIdState
+from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import world
 
@@ -112,6 +116,19 @@ def test_error_of_large_row_names_the_option_to_raise(name: str, largest: int, m
     assert "row 1 " in str(caught.value)
     is_the_topics_too = "max.message.bytes" in str(caught.value.hint)
     assert is_the_topics_too is (name == "max.request.size")
+
+
+def test_error_of_large_row_names_the_topic_of_the_row() -> None:
+    values = pa.array([b"a", b"." * 5_000])
+    indexes = np.array([0, 1], np.int32)
+    rows = Rows(columns=Columns(value=values), topics=("t", "u"), topic_indexes=indexes)
+    cluster = FakeCluster(topics={"t": 1, "u": 1})
+    with (
+        pytest.raises(RecordTooLargeError) as caught,
+        world(cluster, max_request_size=3_000) as sim,
+    ):
+        sim.session.append(rows)
+    assert (caught.value.topic, caught.value.partition) == ("u", None)
 
 
 def fail_if_called(*arguments: object) -> object:

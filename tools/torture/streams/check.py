@@ -151,7 +151,7 @@ class TopicWatch:
 
 
 def fence_producer(servers: str, transactional_id: str) -> None:
-    """Fence the producer of a transactional id by initializing a second producer with the ID."""
+    """Fence the producer of a transactional id by initializing a second producer with it."""
     settings = {"bootstrap.servers": servers, "transactional.id": transactional_id, "log_level": 0}
     Producer(settings).init_transactions(_TIMEOUT_S)
 
