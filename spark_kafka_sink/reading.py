@@ -7,7 +7,7 @@ from itertools import chain, islice
 from spark_kafka_sink.common.arguments import options_as_text
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.logs.topic_reader import TIMEOUT_S, TopicReader
 from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords

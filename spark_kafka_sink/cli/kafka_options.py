@@ -29,7 +29,7 @@ from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
 from spark_kafka_sink.diagnostics.broker_checks import connect
 from spark_kafka_sink.diagnostics.doctor import STEP_TIMEOUT_S
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
 
 _DEFAULT_LIMIT = 100

@@ -12,9 +12,9 @@ from spark_kafka_sink.diagnostics import connection_checks, topic_checks, topic_
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
 from spark_kafka_sink.kafka.admin import topic_handlers
-from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_creator import topics_to_create
+from spark_kafka_sink.kafka.blocking.api_driver import ApiDriver
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.sink_config import SinkConfig
     from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 
 _AUTO_CREATE = "auto.create.topics.enable"
 _MAX_POLL_S = 1.0

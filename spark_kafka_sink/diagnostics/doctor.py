@@ -12,7 +12,7 @@ from spark_kafka_sink.diagnostics import broker_checks, connection_checks
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.produce_check import produce_record, send_probe
 from spark_kafka_sink.diagnostics.schema_checks import check_schemas
-from spark_kafka_sink.kafka.admin.blocking_client import (
+from spark_kafka_sink.kafka.blocking.blocking_client import (
     BlockingClient,
     QueuedRequest,
     RequestOutcome,

@@ -22,9 +22,9 @@ from spark_kafka_sink.common.logs import quiet_log
 from spark_kafka_sink.config.enums import PreflightMode
 from spark_kafka_sink.diagnostics import broker_checks
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, borrowed_client
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_creator import topics_to_create
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, borrowed_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator

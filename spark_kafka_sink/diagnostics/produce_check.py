@@ -19,8 +19,13 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import capitalized
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
 from spark_kafka_sink.diagnostics.topic_checks import denied
-from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
-from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
+from spark_kafka_sink.kafka.blocking.api_driver import (
+    ApiDriver,
+    ApiHandler,
+    KeyResult,
+    LeaderHandler,
+)
+from spark_kafka_sink.kafka.blocking.lookups import LeaderLookup
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.logs.append_handlers import ProduceHandler
 from spark_kafka_sink.kafka.protocol import error_codes
@@ -42,7 +47,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 _INVALID_ACKS = 2

@@ -20,7 +20,7 @@ from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
     from spark_kafka_sink.report.delivery_counters import DeliveryCounters
     from spark_kafka_sink.report.partition_report import PartitionReport
 

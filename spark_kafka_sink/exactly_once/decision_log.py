@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
     from spark_kafka_sink.exactly_once.transactional_id import Scope
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.kafka.records.committed_records import PendingTransaction
 

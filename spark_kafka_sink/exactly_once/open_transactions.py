@@ -16,8 +16,8 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     parse_task_id,
     prefix_pattern,
 )
-from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
-from spark_kafka_sink.kafka.admin.partition_offsets import ListOffsetsHandler
+from spark_kafka_sink.kafka.blocking.api_driver import ApiDriver
+from spark_kafka_sink.kafka.blocking.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.protocol.list_offsets import LATEST
 from spark_kafka_sink.kafka.protocol.transactions import OPEN_STATES
 

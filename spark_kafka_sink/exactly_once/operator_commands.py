@@ -33,7 +33,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     driver_transactional_id,
     parse_driver_id,
 )
-from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -19,8 +19,8 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import listed, plural
 from spark_kafka_sink.config.exactly_once import acl_prefix
 from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskOutcome, TaskResult
-from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE, next_sequence
 from spark_kafka_sink.producer.transactions.producer_transaction import (

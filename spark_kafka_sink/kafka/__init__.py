@@ -8,6 +8,7 @@ In reading order:
 - `records`: encode and decode records as columns
 - `security`: TLS contexts and SASL exchanges
 - `client`: connections, cluster metadata and the sender thread
+- `blocking`: a client for requests on the caller's thread
 - `admin`: blocking requests for topics and transactions
 - `logs`: blocking requests that read and append records
 """

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from spark_kafka_sink.common.arguments import FRAME, check_argument, options_as_text
 from spark_kafka_sink.common.errors import ColumnError, ConfigError, UnknownTopicError
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
-from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.records.columns import read_bytes
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES

@@ -132,7 +132,9 @@ def ours(*names: str) -> set[str]:
     return packages
 
 
-CLIENT = ours("kafka.client", "kafka.admin", "kafka.logs", "kafka.records", "kafka.protocol")
+CLIENT = ours(
+    "kafka.client", "kafka.blocking", "kafka.admin", "kafka.logs", "kafka.records", "kafka.protocol"
+)
 PRODUCING = CLIENT | ours("exactly_once", "producer")
 
 

@@ -10,8 +10,8 @@ from statistics import quantiles
 
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from tools.benchmarks import tables
 from tools.benchmarks.kafka import PARTITIONS, Plan, Workbench, new_topics

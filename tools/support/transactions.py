@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from spark_kafka_sink.kafka.admin.api_driver import ApiDriver
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_handlers import InitProducerIdHandler
+from spark_kafka_sink.kafka.blocking.api_driver import ApiDriver
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.logs.append_handlers import AddPartitionsHandler, ProduceHandler
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.exactly_once.decision_record import DecidedBatch
     from spark_kafka_sink.exactly_once.task_transaction import PartitionRange, TaskTransaction
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.transaction_description import TransactionDescription
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 
 _READ_TIMEOUT_S = 10.0
 """Maximum time in seconds to search one partition for the marker of one transaction."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
     from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
     from spark_kafka_sink.exactly_once.steps.call_timer import CallTimer
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
 MARKER_TIMEOUT_S = 2.0

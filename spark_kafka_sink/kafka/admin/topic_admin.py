@@ -8,10 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError, ProtocolError
-from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
-from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, KeyResult, request_one
-from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, LeaderLookup
-from spark_kafka_sink.kafka.admin.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.admin.topic_handlers import (
     ALL_TOPICS,
     CreateTopicsHandler,
@@ -21,6 +17,10 @@ from spark_kafka_sink.kafka.admin.topic_handlers import (
     NewTopic,
     TopicDescription,
 )
+from spark_kafka_sink.kafka.blocking.acl_errors import denied_error, topic_acl
+from spark_kafka_sink.kafka.blocking.api_driver import ApiDriver, KeyResult, request_one
+from spark_kafka_sink.kafka.blocking.lookups import BrokerLookup, LeaderLookup
+from spark_kafka_sink.kafka.blocking.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 
 
 CLEANUP = "cleanup.policy"

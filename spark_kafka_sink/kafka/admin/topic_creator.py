@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.text import is_topic_name
-from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_handlers import NewTopic
+from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

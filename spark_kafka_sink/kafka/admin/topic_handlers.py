@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.kafka.admin.api_driver import MANY_KEYS, ApiHandler, KeyResult, only_item
-from spark_kafka_sink.kafka.admin.lookups import ControllerLookup, K, Lookup
+from spark_kafka_sink.kafka.blocking.api_driver import MANY_KEYS, ApiHandler, KeyResult, only_item
+from spark_kafka_sink.kafka.blocking.lookups import ControllerLookup, K, Lookup
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     import uuid
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 

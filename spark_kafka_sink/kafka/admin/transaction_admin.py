@@ -12,9 +12,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common import errors
-from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl, transactional_id_acl
-from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, KeyResult, request_one
-from spark_kafka_sink.kafka.admin.coordinator_lookup import TransactionCoordinatorLookup
 from spark_kafka_sink.kafka.admin.transaction_handlers import (
     DescribeProducersHandler,
     DescribeTransactionsHandler,
@@ -23,6 +20,9 @@ from spark_kafka_sink.kafka.admin.transaction_handlers import (
     ListBrokersHandler,
     ListTransactionsHandler,
 )
+from spark_kafka_sink.kafka.blocking.acl_errors import denied_error, topic_acl, transactional_id_acl
+from spark_kafka_sink.kafka.blocking.api_driver import ApiDriver, KeyResult, request_one
+from spark_kafka_sink.kafka.blocking.coordinator_lookup import TransactionCoordinatorLookup
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import (
     FATAL_TO_PRODUCER,
@@ -41,12 +41,12 @@ from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.transaction_description import (
         ActiveProducer,
         TransactionDescription,
         TransactionListing,
     )
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
 _FENCING_TIMEOUT_MS = 10_000

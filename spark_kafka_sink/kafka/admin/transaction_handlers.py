@@ -11,14 +11,19 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common import errors
-from spark_kafka_sink.kafka.admin.api_driver import MANY_KEYS, ApiHandler, KeyResult, LeaderHandler
-from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
-from spark_kafka_sink.kafka.admin.lookups import BrokerLookup, Lookup
 from spark_kafka_sink.kafka.admin.transaction_description import (
     ActiveProducer,
     TransactionDescription,
     TransactionListing,
 )
+from spark_kafka_sink.kafka.blocking.api_driver import (
+    MANY_KEYS,
+    ApiHandler,
+    KeyResult,
+    LeaderHandler,
+)
+from spark_kafka_sink.kafka.blocking.coordinator_lookup import CoordinatorHandler
+from spark_kafka_sink.kafka.blocking.lookups import BrokerLookup, Lookup
 from spark_kafka_sink.kafka.protocol.error_codes import (
     CONNECTION_LOST,
     COORDINATOR_MOVED,
@@ -39,8 +44,8 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.kafka.admin.api_driver import KeyAction
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.api_driver import KeyAction
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 

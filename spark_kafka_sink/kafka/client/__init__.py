@@ -1,7 +1,6 @@
 """The Kafka client: connections, cluster metadata, and the thread that runs a session's sender.
 
-In a task, the client runs on the sender thread. In `admin.blocking_client`, it runs on the caller's
-thread.
+In a task, the client runs on the sender thread. In `blocking`, it runs on the caller's thread.
 
 In reading order:
 

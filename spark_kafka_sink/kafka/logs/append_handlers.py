@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.config.enums import Acks
-from spark_kafka_sink.kafka.admin.api_driver import KeyResult, LeaderHandler, only_item
-from spark_kafka_sink.kafka.admin.coordinator_lookup import CoordinatorHandler
-from spark_kafka_sink.kafka.admin.lookups import LeaderLookup, Lookup
+from spark_kafka_sink.kafka.blocking.api_driver import KeyResult, LeaderHandler, only_item
+from spark_kafka_sink.kafka.blocking.coordinator_lookup import CoordinatorHandler
+from spark_kafka_sink.kafka.blocking.lookups import LeaderLookup, Lookup
 from spark_kafka_sink.kafka.protocol import error_codes, produce
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import (
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 

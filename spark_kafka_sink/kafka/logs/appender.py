@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
-from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
-from spark_kafka_sink.kafka.admin.api_driver import KeyResult, V, request_one
-from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S
 from spark_kafka_sink.kafka.admin.transaction_handlers import EndTxnHandler
+from spark_kafka_sink.kafka.blocking.acl_errors import denied_error, topic_acl
+from spark_kafka_sink.kafka.blocking.api_driver import KeyResult, V, request_one
+from spark_kafka_sink.kafka.blocking.lookups import MAX_WAIT_S
 from spark_kafka_sink.kafka.logs.append_handlers import (
     NEW_TOPIC_RETRY_S,
     AddPartitionsHandler,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 
     KeyValue = tuple[bytes, bytes | None]

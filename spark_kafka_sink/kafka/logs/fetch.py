@@ -11,10 +11,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, UnknownTopicError
-from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
-from spark_kafka_sink.kafka.admin.api_driver import ApiDriver, ApiHandler, KeyResult, LeaderHandler
-from spark_kafka_sink.kafka.admin.lookups import LeaderLookup
-from spark_kafka_sink.kafka.admin.partition_offsets import CONSUMER, leader_epoch, only_partition
+from spark_kafka_sink.kafka.blocking.acl_errors import denied_error, topic_acl
+from spark_kafka_sink.kafka.blocking.api_driver import (
+    ApiDriver,
+    ApiHandler,
+    KeyResult,
+    LeaderHandler,
+)
+from spark_kafka_sink.kafka.blocking.lookups import LeaderLookup
+from spark_kafka_sink.kafka.blocking.partition_offsets import CONSUMER, leader_epoch, only_partition
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import TOPIC_RECREATED, ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
@@ -26,8 +31,8 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Iterator, Sequence
 
-    from spark_kafka_sink.kafka.admin.api_driver import V
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.api_driver import V
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 

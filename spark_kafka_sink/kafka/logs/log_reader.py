@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.admin.partition_offsets import ListOffsetsHandler
+from spark_kafka_sink.kafka.blocking.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.client.backoff import retry_delay
 from spark_kafka_sink.kafka.logs.fetch import (
     NO_LEADER_EPOCH,
@@ -31,8 +31,8 @@ from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, r
 if TYPE_CHECKING:
     import uuid
 
-    from spark_kafka_sink.kafka.admin.api_driver import ApiHandler, V
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.blocking.api_driver import ApiHandler, V
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.records.record_decoder import Record
 
 

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
-from spark_kafka_sink.kafka.admin.acl_errors import denied_error, topic_acl
-from spark_kafka_sink.kafka.admin.api_driver import request_one
-from spark_kafka_sink.kafka.admin.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_handlers import DescribeTopicsHandler
+from spark_kafka_sink.kafka.blocking.acl_errors import denied_error, topic_acl
+from spark_kafka_sink.kafka.blocking.api_driver import request_one
+from spark_kafka_sink.kafka.blocking.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.logs.fetch import (
     FetchFrom,
     FetchHandler,
@@ -41,7 +41,7 @@ from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.logs.fetch import AbortedTransaction, Fetched
     from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecord
     from spark_kafka_sink.kafka.records.record_batch import BatchHeader

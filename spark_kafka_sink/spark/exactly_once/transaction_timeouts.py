@@ -13,8 +13,8 @@ from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.clock import Clock, SystemClock
 from spark_kafka_sink.config.exactly_once import TRANSACTION_TIMEOUT
 from spark_kafka_sink.exactly_once.steps.transaction_checks import MIN_TIMEOUT_MS
-from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.transactions import NO_TIMEOUT_MS
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_handlers import NewTopic
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from tools.support.kafka_cluster import AnyKafka
 
 

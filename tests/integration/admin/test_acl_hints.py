@@ -7,9 +7,9 @@ import pytest
 
 from spark_kafka_sink.common.errors import AuthorizationError
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.logs.appender import TransactionalAppender
 from spark_kafka_sink.kafka.logs.log_reader import LogReader
 from tests.support.security.listeners import Listener

@@ -10,9 +10,9 @@ from spark_kafka_sink.common.errors import (
     RecordTooLargeError,
     UnknownTopicError,
 )
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.logs.appender import TransactionalAppender
 from spark_kafka_sink.kafka.logs.log_reader import LogRead, LogReader
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer

@@ -12,7 +12,7 @@ from spark_kafka_sink.diagnostics.doctor import Doctor
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.planned_write import PlannedWrite
 from spark_kafka_sink.diagnostics.preflight import examine
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from tests.support.servers import closed_port, listening, never_respond
 
 

@@ -24,8 +24,8 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     new_nonce,
     prefix_pattern,
 )
-from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session
 from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings

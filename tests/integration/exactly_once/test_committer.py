@@ -22,7 +22,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     driver_transactional_id,
     new_nonce,
 )
-from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 from tests.integration.exactly_once.simulated_writes import (
     NOTHING,
     PARTITIONS,

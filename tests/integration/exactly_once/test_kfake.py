@@ -17,8 +17,8 @@ from spark_kafka_sink.exactly_once.scope_state import Done
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome
 from spark_kafka_sink.exactly_once.transactional_id import new_nonce, prefix_pattern
-from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 from tests.integration.exactly_once.simulated_writes import (
     PARTITIONS,
     QUERY,

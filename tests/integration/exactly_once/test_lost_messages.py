@@ -20,7 +20,7 @@ from spark_kafka_sink.exactly_once.scope_state import NoDecision
 from spark_kafka_sink.exactly_once.steps.commit import commit_batch
 from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
 from spark_kafka_sink.exactly_once.transactional_id import Scope
-from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
+from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
 from tests.integration.exactly_once.seeded.plan import DRIVER_APIS

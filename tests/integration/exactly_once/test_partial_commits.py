@@ -15,8 +15,8 @@ from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_cli
 from spark_kafka_sink.exactly_once.steps.transaction_checks import MIN_LEFT_MS
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope, driver_transactional_id, new_nonce
-from spark_kafka_sink.kafka.admin.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 from tests.integration.exactly_once.planned_batch import TASKS, plan
 from tests.integration.exactly_once.simulated_writes import (
     QUERY,

@@ -22,8 +22,8 @@ from spark_kafka_sink.exactly_once.decision_record import DecisionRecord
 from spark_kafka_sink.exactly_once.operator_commands import TransactionOperator
 from spark_kafka_sink.exactly_once.scope_state import Decided
 from spark_kafka_sink.exactly_once.steps.scope_client import connected_scope_client
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.logs.appender import TransactionalAppender
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.spark.exactly_once import transactional_task

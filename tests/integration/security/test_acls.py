@@ -17,8 +17,8 @@ from spark_kafka_sink.common.errors import AuthorizationError, KafkaProdError
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.diagnostics.broker_checks import check_transactional_ids
 from spark_kafka_sink.diagnostics.finding import Severity
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from tests.integration.support.transactions import settings, transaction
 from tests.support.producer_writes import numbered, produce
 from tests.support.security.client_configs import TRUST, ClientConfig, password_options

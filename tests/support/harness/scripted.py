@@ -5,7 +5,7 @@ from typing import Any
 
 from typing_extensions import Buffer
 
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
 from spark_kafka_sink.kafka.protocol.message_format import decode
 from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame

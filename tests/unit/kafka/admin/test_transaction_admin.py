@@ -13,10 +13,10 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     TransactionError,
 )
-from spark_kafka_sink.kafka.admin.api_driver import request_one
-from spark_kafka_sink.kafka.admin.blocking_client import MAX_IN_FLIGHT
 from spark_kafka_sink.kafka.admin.transaction_admin import MAX_CONNECTIONS, TransactionAdmin
 from spark_kafka_sink.kafka.admin.transaction_handlers import EndTxnHandler
+from spark_kafka_sink.kafka.blocking.api_driver import request_one
+from spark_kafka_sink.kafka.blocking.blocking_client import MAX_IN_FLIGHT
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange

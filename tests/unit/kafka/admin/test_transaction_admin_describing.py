@@ -13,9 +13,9 @@ from spark_kafka_sink.common.errors import (
     ProtocolError,
     UnknownTopicError,
 )
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.admin.transaction_description import ActiveProducer
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState

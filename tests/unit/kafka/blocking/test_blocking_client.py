@@ -13,12 +13,12 @@ from spark_kafka_sink.common.errors import (
     ConfigError,
     KafkaProdError,
 )
-from spark_kafka_sink.kafka.admin.blocking_client import (
+from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import (
     BlockingClient,
     borrowed_client,
-    idle_admin_clients,
+    idle_blocking_clients,
 )
-from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.client.client_pool import MAX_IDLE
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.offline import config
@@ -123,7 +123,7 @@ def test_healthy_client_is_kept_with_its_connections() -> None:
         assert beside is not first
     with borrowed_client(settings) as again:
         assert again is first
-    idle_admin_clients.close()
+    idle_blocking_clients.close()
 
 
 def test_client_is_closed_after_an_error() -> None:
@@ -132,7 +132,7 @@ def test_client_is_closed_after_an_error() -> None:
         raise ConfigError("it failed")
     with borrowed_client(settings) as again:
         assert again is not first
-    idle_admin_clients.close()
+    idle_blocking_clients.close()
 
 
 def test_least_recently_used_client_is_closed_first() -> None:
@@ -144,4 +144,4 @@ def test_least_recently_used_client_is_closed_first() -> None:
     with borrowed_client(everyone[1]) as kept, borrowed_client(everyone[0]) as created:
         assert kept is clients[1]
         assert created is not clients[0]
-    idle_admin_clients.close()
+    idle_blocking_clients.close()

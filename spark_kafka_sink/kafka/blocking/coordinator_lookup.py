@@ -8,8 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from spark_kafka_sink.kafka.admin.api_driver import MANY_KEYS, ApiDriver, ApiHandler, KeyResult, V
-from spark_kafka_sink.kafka.admin.lookups import MAX_WAIT_S, Lookup
+from spark_kafka_sink.kafka.blocking.api_driver import (
+    MANY_KEYS,
+    ApiDriver,
+    ApiHandler,
+    KeyResult,
+    V,
+)
+from spark_kafka_sink.kafka.blocking.lookups import MAX_WAIT_S, Lookup
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.transactions import find_coordinator_values, read_coordinators
@@ -18,7 +24,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 

@@ -1,4 +1,4 @@
-"""Fixtures for the admin client."""
+"""Fixtures for the blocking client and the packages above it."""
 
 import pytest
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ProtocolError
-from spark_kafka_sink.kafka.admin.coordinator_cache import CoordinatorCache
+from spark_kafka_sink.kafka.blocking.coordinator_cache import CoordinatorCache
 from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.client_pool import ClientPool
 from spark_kafka_sink.kafka.client.metadata import Metadata
@@ -50,7 +50,7 @@ _QUOTA_HINT = (
     "client.id: raise it, write less at a time, or raise kafka.max.block.ms."
 )
 _ADMIN_CLIENT_ID = "kafkaprod-admin"
-idle_admin_clients: ClientPool[BlockingClient, None] = ClientPool()
+idle_blocking_clients: ClientPool[BlockingClient, None] = ClientPool()
 """Idle clients of this process; their connections and cluster metadata are reused."""
 
 
@@ -363,7 +363,7 @@ def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
 
     After an exception in the `with` block, the client is closed.
     """
-    kept = idle_admin_clients.borrow(config)
+    kept = idle_blocking_clients.borrow(config)
     client = BlockingClient(config) if kept is None else kept[0]
     try:
         yield client
@@ -371,4 +371,4 @@ def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
         client.close()
         raise
     client.forget_topics()
-    idle_admin_clients.keep(client, None)
+    idle_blocking_clients.keep(client, None)

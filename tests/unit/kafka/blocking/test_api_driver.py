@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient, QueuedRequest
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
+from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, QueuedRequest
 from spark_kafka_sink.kafka.protocol import messages
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey

@@ -14,12 +14,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_kafka_sink.common.errors import ProtocolError
-from spark_kafka_sink.kafka.admin.blocking_client import (
+from spark_kafka_sink.kafka.blocking.blocking_client import (
     BlockingClient,
     QueuedRequest,
     RequestOutcome,
 )
-from spark_kafka_sink.kafka.admin.lookups import (
+from spark_kafka_sink.kafka.blocking.lookups import (
     MAX_WAIT_S,
     AnyBrokerLookup,
     K,

@@ -11,7 +11,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 
 
 def denied_error(client: BlockingClient, action: str, code: int, acl: Acl) -> AuthorizationError:

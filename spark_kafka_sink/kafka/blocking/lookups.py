@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.kafka.admin.blocking_client import BlockingClient
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 
 K = TypeVar("K", bound=Hashable)
