@@ -9,18 +9,18 @@ In reading order:
 - `session`: the writer thread's entry point (append, flush, report)
 - `session_pool`: the reuse of clients and producer ids by the next task
 - `session_settings`: a session's options
-- `session_reporting`: its report and debug events
 - `rows`: a chunk of rows before encoding
 - `row_error`: the errors of individual rows
 - `bad_rows`: the count of bad rows, and errors.maxRatio
 - `append`: the writer thread's stages, from validation to the accumulator
-- `buffer`: batches, memory accounting and throttling, shared by writer and sender
+- `limits`: rate limits, buffer quotas and circuit breakers
+- `buffer`: batches and memory accounting, shared by writer and sender
+- `reporting`: the session's report and debug events
 - `sender_assembly`: assembles the sender from the parts of the session
 - `send`: the sender thread, from draining batches to handling responses
 - `statistics`: statistics of the session in librdkafka's structure
 - `transactions`: the session's transaction and its coordinator
 - `producer_id`: producer id and epoch, and the InitProducerId request
-- `report_listener`: adds the progress of batches to the report
 - `dead_letter_parts`: the parts of its row that a dead letter omits
 - `dead_letter`: dead letters for rows that cannot be written
 - `acl_advisor`: determines the ACL missing after an authorization failure, and how to grant it

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.session_buffer import SessionBuffer
     from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
+    from spark_kafka_sink.producer.reporting.session_reporting import SessionReporting
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
-    from spark_kafka_sink.producer.session_reporting import SessionReporting
     from spark_kafka_sink.producer.session_settings import SessionSettings
     from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 

@@ -24,9 +24,9 @@ from spark_kafka_sink.producer.bad_rows import BadRowCounter
 from spark_kafka_sink.producer.buffer.session_buffer import SessionBuffer
 from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.producer_id import ProducerIdentity
+from spark_kafka_sink.producer.reporting.session_reporting import SessionReporting
 from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.sender_assembly import SenderAssembly
-from spark_kafka_sink.producer.session_reporting import SessionReporting
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 from spark_kafka_sink.report.metrics.metrics_recorder import TopicCounts

@@ -6,7 +6,6 @@ In reading order:
 - `validator`: looks up the topics of a chunk and rejects rows that cannot be written
 - `topic_metadata`: requests the metadata of topics and waits for it
 - `admission_control`: splits chunks, applies rate limits and waits for buffer quotas
-- `rate_limiter`: the token buckets of one task
 - `partitioner`: assigns a partition to each row: explicit, by key hash, round robin or random
 - `user_partitioner`: partitions chosen by a function of the user
 - `sticky_partitioner`: chooses the partitions of rows without a key

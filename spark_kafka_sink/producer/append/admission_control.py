@@ -16,9 +16,9 @@ from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.common.java_integers import MAX_INT
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.append.chunk import AdmittedChunk, BlockedTargets
-from spark_kafka_sink.producer.append.rate_limiter import RateLimiter
 from spark_kafka_sink.producer.buffer.batch_layout import ranges_within
-from spark_kafka_sink.producer.buffer.buffer_quotas import PARTITION_QUOTA_DIVISOR
+from spark_kafka_sink.producer.limits.buffer_quotas import PARTITION_QUOTA_DIVISOR
+from spark_kafka_sink.producer.limits.rate_limiter import RateLimiter
 from spark_kafka_sink.producer.rows import MAX_CHUNK_BYTES
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
     from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
-    from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
-    from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
     from spark_kafka_sink.producer.buffer.session_state import SessionState
+    from spark_kafka_sink.producer.limits.buffer_quotas import BufferQuotas
+    from spark_kafka_sink.producer.limits.circuit_breakers import CircuitBreakers
 
 
 _CHUNKS_PER_BUFFER = 8

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.assigned_topics import AssignedTopics
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
-    from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
+    from spark_kafka_sink.producer.limits.circuit_breakers import CircuitBreakers
 
 
 @dataclass(kw_only=True, eq=False)

@@ -5,7 +5,6 @@ In reading order:
 - `session_buffer`: the session's state, memory limits, batches and queues
 - `session_state`: the session's lock and error, and the writer's waits
 - `buffer_pool`: the accounting for buffer.memory
-- `buffer_quotas`: the share of the buffer for each partition and broker
 - `batch`: a batch of records for one partition
 - `delivery_progress`: the attempts to deliver a batch
 - `batch_layout`: lays out the rows of a chunk in batches
@@ -17,8 +16,4 @@ In reading order:
 - `batch_queues`: queues of closed batches, one for each partition
 - `assigned_topics`: topics whose rows without a partition get one when they are appended
 - `batch_listener`: the interface through which reports and debug events follow the batches
-- `producer_events`: events of batches and producer ids, for kafka.debug
-- `breaker`: a circuit breaker, without threads and I/O
-- `circuit_breakers`: the circuit breakers of a session: for partitions, brokers and the job
-- `ramp`: the ramp-up of rates after errors
 """

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
-    from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
     from spark_kafka_sink.producer.buffer.compressor import Compressor
     from spark_kafka_sink.producer.buffer.session_state import SessionState
+    from spark_kafka_sink.producer.limits.buffer_quotas import BufferQuotas
 
 _PIN_TIMEOUT_S = 1.0
 """Age in seconds above which slices of mostly complete chunks are copied if the buffer is full.

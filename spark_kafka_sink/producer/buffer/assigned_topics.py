@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
-    from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
     from spark_kafka_sink.producer.buffer.session_state import SessionState
+    from spark_kafka_sink.producer.limits.buffer_quotas import BufferQuotas
 
 
 class AssignedTopics:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.batch import EncodedSlice, ProducerBatch
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
-    from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
+    from spark_kafka_sink.producer.limits.buffer_quotas import BufferQuotas
 
 _COPY_DIVISOR = 8
 """A slice smaller than 1/8 of its chunk is copied, so that it does not keep the whole chunk

@@ -8,10 +8,10 @@ from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.assigned_topics import AssignedTopics
 from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
-from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
-from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
 from spark_kafka_sink.producer.buffer.compressor import Compressor
 from spark_kafka_sink.producer.buffer.session_state import SessionState
+from spark_kafka_sink.producer.limits.buffer_quotas import BufferQuotas
+from spark_kafka_sink.producer.limits.circuit_breakers import CircuitBreakers
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.assigned_topics import AssignedTopics
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
-    from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
+    from spark_kafka_sink.producer.limits.circuit_breakers import CircuitBreakers
     from spark_kafka_sink.producer.send.partition_state import PartitionState
     from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
     from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager

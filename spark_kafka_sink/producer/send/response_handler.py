@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCo
 from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
 from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
 from spark_kafka_sink.kafka.protocol.versions import PRODUCE_WITH_TOPIC_IDS, ApiKey
-from spark_kafka_sink.producer.buffer.breaker import BatchOutcome
+from spark_kafka_sink.producer.limits.breaker import BatchOutcome
 from spark_kafka_sink.producer.send.batch_completer import status_of
 from spark_kafka_sink.producer.send.batch_result import BatchResult, RejectionCause
 from spark_kafka_sink.producer.send.error_policy import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.produce import ProduceResponse, TopicKey
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
-    from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
+    from spark_kafka_sink.producer.limits.circuit_breakers import CircuitBreakers
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout

@@ -20,7 +20,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPar
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.buffer.breaker import BatchOutcome
+from spark_kafka_sink.producer.limits.breaker import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault, Peer

@@ -5,10 +5,10 @@ from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import Charge, EncodedSlice, ProducerBatch
 from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
-from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
 from spark_kafka_sink.producer.buffer.compressor import Compressor
-from spark_kafka_sink.producer.buffer.producer_events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
+from spark_kafka_sink.producer.limits.buffer_quotas import BufferQuotas
+from spark_kafka_sink.producer.reporting.producer_events import ProducerEvents
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
 from tests.support.harness.world import ManualExecutor

@@ -5,8 +5,8 @@ import pytest
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.producer.buffer.batch import Charge
 from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
-from spark_kafka_sink.producer.buffer.producer_events import ProducerEvents
 from spark_kafka_sink.producer.buffer.session_state import SessionState
+from spark_kafka_sink.producer.reporting.producer_events import ProducerEvents
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import config
 

@@ -14,7 +14,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPar
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.buffer.breaker import BatchOutcome
+from spark_kafka_sink.producer.limits.breaker import BatchOutcome
 from spark_kafka_sink.producer.send.drainer import DrainResult
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault

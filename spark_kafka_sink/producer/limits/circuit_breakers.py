@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.config.throttling import Thresholds, ThrottlingConfig
-from spark_kafka_sink.producer.buffer.breaker import BatchOutcome, Breaker, BreakerState, Window
-from spark_kafka_sink.producer.buffer.ramp import Ramp
+from spark_kafka_sink.producer.limits.breaker import BatchOutcome, Breaker, BreakerState, Window
+from spark_kafka_sink.producer.limits.ramp import Ramp
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition

@@ -3,8 +3,8 @@
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.producer.buffer.breaker import BatchOutcome
-from spark_kafka_sink.producer.buffer.circuit_breakers import CircuitBreakers
+from spark_kafka_sink.producer.limits.breaker import BatchOutcome
+from spark_kafka_sink.producer.limits.circuit_breakers import CircuitBreakers
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 GOOD, RETRIED, FAILED = BatchOutcome

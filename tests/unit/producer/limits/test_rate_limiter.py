@@ -3,8 +3,8 @@
 import pytest
 
 from spark_kafka_sink.config.throttling import RateLimits
-from spark_kafka_sink.producer.append.rate_limiter import RateLimiter, TokenBucket
-from spark_kafka_sink.producer.buffer.ramp import Ramp
+from spark_kafka_sink.producer.limits.ramp import Ramp
+from spark_kafka_sink.producer.limits.rate_limiter import RateLimiter, TokenBucket
 
 NO_RAMP = Ramp()
 HUGE = 1 << 40

@@ -8,8 +8,8 @@ from spark_kafka_sink.common.debug_log import new_id
 from spark_kafka_sink.common.recreated_topics import WrittenTopics
 from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID
 from spark_kafka_sink.producer.buffer.batch_listener import BatchListeners
-from spark_kafka_sink.producer.buffer.producer_events import ProducerEvents
-from spark_kafka_sink.producer.report_listener import ReportListener
+from spark_kafka_sink.producer.reporting.producer_events import ProducerEvents
+from spark_kafka_sink.producer.reporting.report_listener import ReportListener
 from spark_kafka_sink.report.report_builder import ReportBuilder
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from spark_kafka_sink.common.errors import AuthorizationError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.buffer.producer_events import ProducerEvents
+from spark_kafka_sink.producer.reporting.producer_events import ProducerEvents
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import world
 

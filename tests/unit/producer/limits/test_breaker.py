@@ -3,7 +3,7 @@
 import pytest
 
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds
-from spark_kafka_sink.producer.buffer.breaker import (
+from spark_kafka_sink.producer.limits.breaker import (
     BatchOutcome,
     Breaker,
     BreakerState,

@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, ClusterTopic
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
-from spark_kafka_sink.producer.buffer.buffer_quotas import BufferQuotas
+from spark_kafka_sink.producer.limits.buffer_quotas import BufferQuotas
 from tests.support.harness.offline import topic
 
 LIMIT = 200

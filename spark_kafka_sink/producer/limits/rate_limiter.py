@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.throttling import RateLimits
-    from spark_kafka_sink.producer.buffer.ramp import Ramp
+    from spark_kafka_sink.producer.limits.ramp import Ramp
 
 _BURST = 0.1
 """Capacity of a bucket, as the number of seconds in which it fills; excess tokens are lost."""
