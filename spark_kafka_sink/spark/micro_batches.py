@@ -27,7 +27,9 @@ _GUARANTEE = "deliveryguarantee"
 _REPORT = "reportpath"
 
 
-def micro_batch_writer(options: Mapping[str, Any]) -> Callable[[DataFrame, int], None]:
+def micro_batch_writer(
+    options: Mapping[str, Any], *batch_id: object
+) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that writes each micro-batch with these options.
 
     With output mode update, each micro-batch contains the rows that have changed::
@@ -40,10 +42,16 @@ def micro_batch_writer(options: Mapping[str, Any]) -> Callable[[DataFrame, int],
 
     Args:
         options: the options of `format("kafkaprod")`, with names in any case.
+        batch_id: passed only by `foreachBatch(micro_batch_writer)`, which is an error.
 
     Raises:
         ConfigError: `batchId` is set, or the options are not a dict of names and values.
     """
+    if batch_id:
+        raise ConfigError(
+            "foreachBatch needs the function that micro_batch_writer(options) returns",
+            hint="Use .foreachBatch(micro_batch_writer(options)).",
+        )
     texts = options_as_text("micro_batch_writer(options)", options)
     options_by_name = {name.lower(): value for name, value in texts.items()}
     if _BATCH_ID in options_by_name:

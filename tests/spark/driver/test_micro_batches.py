@@ -2,17 +2,21 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_kafka_sink import (
+    ConfigError,
     DeliveryReport,
     EmbeddedBroker,
     WriteStatus,
+    error_of,
     last_report,
     micro_batch_writer,
+    write,
 )
 
 WAIT_S = 120
@@ -92,3 +96,17 @@ def test_failed_micro_batch_is_identified_without_a_finished_task(
         query.awaitTermination(WAIT_S)
     report = last_report(query)
     assert (report.status, report.query_id, report.batch_id) == (WriteStatus.FAILED, query.id, 0)
+
+
+@pytest.mark.parametrize("function", [micro_batch_writer, write])
+def test_function_without_options_is_an_error_with_a_hint(
+    spark: SparkSession, tmp_path: Path, function: Any
+) -> None:
+    lines = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    stream = lines.writeStream.foreachBatch(function)
+    query = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    with pytest.raises(StreamingQueryException) as caught:
+        query.awaitTermination(WAIT_S)
+    error = error_of(caught.value)
+    assert isinstance(error, ConfigError)
+    assert ".foreachBatch(micro_batch_writer(options))." in (error.hint or "")
