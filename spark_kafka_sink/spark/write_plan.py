@@ -56,13 +56,7 @@ def plan_batch(
     options = merge_default_options(schema, user_options)
     config = SinkConfig.parse(options, batch_write=True)
     roles = ColumnRoles.of(schema, config)
-    located = replace(config, producer=with_shipped_files(config.producer))
-    _check_write(located, roles, schema)
-    if config.formats is not None:
-        from spark_kafka_sink.spark.schema.spec_completion import with_schemas  # only for formats
-
-        roles = with_schemas(roles, schema, located, config.formats, start)
-        config = replace(config, formats=None)  # Tasks never contact the registry.
+    config, roles = _check_write(config, roles, schema, start)
     if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.
         from spark_kafka_sink.spark.exactly_once.planning import plan_write
@@ -95,17 +89,11 @@ def plan_stream(user_options: Mapping[str, str], schema: types.StructType) -> Wr
             "spark.read, or use foreachBatch with a checkpoint that you delete afterwards.",
         )
     config = _with_own_reports(config, stream, is_planning=True)
-    located = replace(config, producer=with_shipped_files(config.producer))
     reject_continuous()
     warn_of_displayed_secrets(options)
     check_report_folder(config, ReportFolder.here())
-    _check_write(located, roles, schema, of_stream=True)
-    if config.formats is not None:
-        from spark_kafka_sink.spark.schema.spec_completion import with_schemas  # only for formats
-
-        start = StreamStart(f"{stream.query_name}\n{stream.checkpoint}", latest_query_start())
-        roles = with_schemas(roles, schema, located, config.formats, start)
-        config = replace(config, formats=None)  # Tasks never contact the registry.
+    start = StreamStart(f"{stream.query_name}\n{stream.checkpoint}", latest_query_start())
+    config, roles = _check_write(config, roles, schema, start, of_stream=True)
     if config.exactly_once.is_enabled:
         # Imported here because it is rarely needed.
         from spark_kafka_sink.spark.exactly_once import planning
@@ -134,14 +122,30 @@ def completion_of_stream(
 
 
 def _check_write(
-    config: SinkConfig, roles: ColumnRoles, schema: types.StructType, *, of_stream: bool = False
-) -> None:
-    """Detect problems on the driver that would fail the tasks, and warn of likely mistakes."""
+    config: SinkConfig,
+    roles: ColumnRoles,
+    schema: types.StructType,
+    start: StreamStart | None,
+    *,
+    of_stream: bool = False,
+) -> tuple[SinkConfig, ColumnRoles]:
+    """Detect problems on the driver that would fail the tasks, and warn of likely mistakes.
+
+    Returns:
+        The settings and columns for the tasks, with the schemas of key and value.
+    """
+    located = replace(config, producer=with_shipped_files(config.producer))
     warn_of_misnamed_columns(*schema.names)
     _check_statistics_path(config)
     _warn_of_small_buffer(config.producer.buffer_memory, config.producer.max_request_size)
-    _check_security(config.producer, of_stream=of_stream)
-    _check_brokers(config, roles, of_stream=of_stream)
+    _check_security(located.producer, of_stream=of_stream)
+    _check_brokers(located, roles, start if of_stream else None)
+    if config.formats is None:
+        return config, roles
+    from spark_kafka_sink.spark.schema.spec_completion import with_schemas  # only for formats
+
+    roles = with_schemas(roles, schema, located, config.formats, start)
+    return replace(config, formats=None), roles  # Tasks never contact the registry.
 
 
 def _check_security(config: ProducerConfig, *, of_stream: bool) -> None:
@@ -164,13 +168,13 @@ def _check_security(config: ProducerConfig, *, of_stream: bool) -> None:
     check_write(config.security)
 
 
-def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool) -> None:
+def _check_brokers(config: SinkConfig, roles: ColumnRoles, stream: StreamStart | None) -> None:
     """Check the brokers, and create a missing topic if requested (see `diagnostics.preflight`).
 
     Args:
         config: the sink's settings, with the driver's paths of shipped files.
         roles: the columns of the rows.
-        of_stream: True if a micro-batch is planned.
+        stream: the start of the stream whose micro-batch is planned; None for a batch write.
 
     Raises:
         KafkaProdError: with preflight=fail, every task would fail; or the topic cannot be created.
@@ -181,9 +185,11 @@ def _check_brokers(config: SinkConfig, roles: ColumnRoles, *, of_stream: bool) -
     from spark_kafka_sink.diagnostics.preflight import preflight_check
 
     write = PlannedWrite(config=config, has_key=roles.has_key)
-    start = latest_query_start() if of_stream else None
     preflight_check.check_write(
-        write, of_stream=of_stream, start=start, only_errors=only_errors_are_logged()
+        write,
+        of_stream=stream is not None,
+        start=stream and stream.latest,
+        only_errors=only_errors_are_logged(),
     )
 
 
