@@ -44,7 +44,7 @@ class RunState(Enum):
 class NodeState:
     """The state of a node."""
 
-    state: RunState = RunState.UP
+    run_state: RunState = RunState.UP
     lag: float = 0.0
     """The replication delay in seconds."""
     fence_at: float = inf
@@ -53,12 +53,12 @@ class NodeState:
     @property
     def fetches(self) -> bool:
         """True if the node fetches from leaders."""
-        return self.state is RunState.UP
+        return self.run_state is RunState.UP
 
     @property
     def is_active(self) -> bool:
         """True if the node can lead partitions and be in sync."""
-        return self.state in {RunState.UP, RunState.PAUSED}
+        return self.run_state in {RunState.UP, RunState.PAUSED}
 
 
 class NodeSockets(NamedTuple):
@@ -115,8 +115,8 @@ class NodeControl(dict[int, NodeState]):
     def stop(self, node: int) -> None:
         """Stop a node: close its connections and elect other leaders. Its data is retained."""
         node_state = self._node_state(node)
-        if node_state.state is not RunState.STOPPED:
-            node_state.state = RunState.STOPPED
+        if node_state.run_state is not RunState.STOPPED:
+            node_state.run_state = RunState.STOPPED
             node_state.fence_at = inf
             self._sockets.close(node)
             self._on_lost(node)
@@ -124,21 +124,21 @@ class NodeControl(dict[int, NodeState]):
     def start(self, node: int) -> None:
         """Start a stopped or paused node. It must catch up before it is in sync again."""
         node_state = self._node_state(node)
-        if node_state.state is RunState.UP:
+        if node_state.run_state is RunState.UP:
             return
-        if node_state.state is RunState.STOPPED:
+        if node_state.run_state is RunState.STOPPED:
             self._sockets.open(node)
         else:
             self._sockets.unmute(node)
-        node_state.state = RunState.UP
+        node_state.run_state = RunState.UP
         node_state.fence_at = inf
         self._on_started()
 
     def pause(self, node: int) -> None:
         """Pause a node: its connections stay open, but it does not respond to requests."""
         node_state = self._node_state(node)
-        if node_state.state is RunState.UP:
-            node_state.state = RunState.PAUSED
+        if node_state.run_state is RunState.UP:
+            node_state.run_state = RunState.PAUSED
             node_state.fence_at = self._clock.monotonic() + self._session
             self._sockets.mute(node)
 
@@ -155,7 +155,7 @@ class NodeControl(dict[int, NodeState]):
         """Fence the nodes that have been paused for longer than the session timeout."""
         due = [node for node, node_state in self.items() if node_state.fence_at <= now]
         for node in due:
-            self[node].state = RunState.FENCED
+            self[node].run_state = RunState.FENCED
             self[node].fence_at = inf
         for node in due:
             self._on_lost(node)

@@ -103,8 +103,8 @@ class ReplicaManager:
         states, status = partition.replica_states, self._nodes[node]
         if node in partition.in_sync:
             return not states.is_lagging(node, now, self._max_lag)
-        caught_up = states.ends[node] >= states.high_watermark
-        return caught_up and status.is_active and status.fetches
+        has_caught_up = states.ends[node] >= states.high_watermark
+        return has_caught_up and status.is_active and status.fetches
 
     def _raise_watermark(self, partition: Partition) -> None:
         if len(partition.in_sync) < partition.min_in_sync:

@@ -208,7 +208,7 @@ class LogConfig:
     """None if producers choose the codec."""
     codec_level: int | None
     """None for the codec's default."""
-    deletes: bool
+    deletes_records: bool
     """False for cleanup.policy=compact: records are not deleted."""
     is_compacted: bool
     """True if every record must have a key."""
@@ -237,7 +237,7 @@ class LogConfig:
             min_in_sync=int(config["min.insync.replicas"]),
             codec=codec,
             codec_level=None if codec is Codec.GZIP and level == -1 else level,
-            deletes="delete" in policies,
+            deletes_records="delete" in policies,
             is_compacted="compact" in policies,
             stamps_records=config["message.timestamp.type"] == "LogAppendTime",
         )
@@ -347,8 +347,8 @@ def start_configs(
     }
     for name, (value, kind) in start_values.items():
         known = BROKER_KEYS.get(name)
-        default = known is not None and known.default == value
-        source = ConfigSource.DEFAULT if default else ConfigSource.STATIC_BROKER
+        is_default = known is not None and known.default == value
+        source = ConfigSource.DEFAULT if is_default else ConfigSource.STATIC_BROKER
         yield StartConfig(name=name, value=value, type=kind, source=source)
     for name, key in BROKER_KEYS.items():
         if name not in start_values:

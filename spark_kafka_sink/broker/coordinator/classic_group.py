@@ -161,8 +161,8 @@ class ClassicGroup:
                 return ErrorCode.fenced_instance_id
             if known is None:
                 return ErrorCode.unknown_member_id
-        known_id = member_id in self.members
-        return ErrorCode.none if known_id else ErrorCode.unknown_member_id
+        is_known = member_id in self.members
+        return ErrorCode.none if is_known else ErrorCode.unknown_member_id
 
     def subscribes_to(self, topic: str) -> bool:
         """Return True if a member subscribes to the topic, or has an invalid subscription."""
@@ -198,8 +198,8 @@ class ClassicGroup:
         """Extend a member's session. Return REBALANCE_IN_PROGRESS if the member must rejoin."""
         if member_id in self.members:
             self.members[member_id].extend_session(now)
-        preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
-        return ErrorCode.rebalance_in_progress if preparing else ErrorCode.none
+        is_preparing = self.state is ClassicGroupState.PREPARING_REBALANCE
+        return ErrorCode.rebalance_in_progress if is_preparing else ErrorCode.none
 
     def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
         """Remove a member. Admin clients specify only its instance id (KIP-345)."""
@@ -255,8 +255,8 @@ class ClassicGroup:
     def _check_join(self, joining: JoinRequest) -> ErrorCode:
         offers = [member.joined.protocols for member in self.members.values()]
         common = set(joining.protocols).intersection(*offers)
-        type_fits = not offers or joining.protocol_type == self.protocol_type
-        if not common or not joining.protocol_type or not type_fits:
+        has_type = not offers or joining.protocol_type == self.protocol_type
+        if not common or not joining.protocol_type or not has_type:
             return ErrorCode.inconsistent_group_protocol
         if not joining.member_id or joining.member_id in self.pending:
             return ErrorCode.none
@@ -282,16 +282,16 @@ class ClassicGroup:
     def _rejoin_member(
         self, member: GroupMember, joining: JoinRequest, reply: Reply, now: float
     ) -> None:
-        same = list(member.joined.protocols.items()) == list(joining.protocols.items())
-        leads = member.id == self.leader
+        is_same = list(member.joined.protocols.items()) == list(joining.protocols.items())
+        is_leader = member.id == self.leader
         member.joined = joining
         member.join = reply
         member.extend_session(now)
-        if same and (
+        if is_same and (
             self.state is ClassicGroupState.COMPLETING_REBALANCE
-            or (self.state is ClassicGroupState.STABLE and not leads)
+            or (self.state is ClassicGroupState.STABLE and not is_leader)
         ):
-            member.respond_to_join(self._join_response(shows_members=leads))
+            member.respond_to_join(self._join_response(shows_members=is_leader))
         else:
             self._rebalance(now)
 
@@ -313,9 +313,9 @@ class ClassicGroup:
         if self.state is not ClassicGroupState.STABLE or self._select_protocol() != self.protocol:
             self._rebalance(now)
         elif joining.may_skip_assignment:
-            leads = self.leader == new.id
-            response = self._join_response(shows_members=leads)
-            new.respond_to_join(response | {"skip_assignment": leads})
+            is_leader = self.leader == new.id
+            response = self._join_response(shows_members=is_leader)
+            new.respond_to_join(response | {"skip_assignment": is_leader})
         else:  # As leader, the client would assign partitions again (KAFKA-13435).
             new.respond_to_join(self._join_response(shows_members=False) | {"leader": leader})
 

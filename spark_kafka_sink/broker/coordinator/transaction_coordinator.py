@@ -158,8 +158,8 @@ class TransactionCoordinator:
         txn = self._by_id.get(transactional_id)
         if error := transaction_state.check_producer(txn, producer):
             return error
-        known = txn is not None and topic_partition in txn.partitions
-        return ErrorCode.none if known else ErrorCode.transaction_abortable
+        is_known = txn is not None and topic_partition in txn.partitions
+        return ErrorCode.none if is_known else ErrorCode.transaction_abortable
 
     def add_or_verify(
         self,
@@ -167,7 +167,7 @@ class TransactionCoordinator:
         producer: ProducerIdAndEpoch,
         topic_partition: TopicPartition,
         *,
-        adds: bool,
+        adds_partitions: bool,
         knows_abortable: bool,
     ) -> ErrorCode:
         """Add a partition to a transaction, or check that the transaction includes it (KIP-890).
@@ -176,11 +176,11 @@ class TransactionCoordinator:
             transactional_id: the producer's transactional id.
             producer: the producer's id and epoch.
             topic_partition: the partition.
-            adds: True if the client adds partitions to a transaction by writing to them.
+            adds_partitions: True if the client adds partitions by writing to them.
             knows_abortable: True if the client handles TRANSACTION_ABORTABLE. Otherwise, the older
                 code INVALID_TXN_STATE is returned.
         """
-        if adds:
+        if adds_partitions:
             error = self.add(transactional_id, producer, [topic_partition])
         else:
             error = self.verify(transactional_id, producer, topic_partition)
@@ -191,19 +191,23 @@ class TransactionCoordinator:
         return error
 
     def end(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool, bumps: bool
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        *,
+        commit: bool,
+        bumps_epoch: bool,
     ) -> ProducerIdOrError:
         """Commit or abort a transaction.
 
-        With `bumps` (transactions V2), the epoch is incremented, and the result contains the new
-        epoch.
+        With `bumps_epoch` (transactions V2), the result contains the new epoch.
         """
         if not transactional_id:
             return ErrorCode.invalid_request
         txn = self._by_id.get(transactional_id)
         if txn is None:
             return ErrorCode.invalid_producer_id_mapping
-        end = transaction_state.end_v2 if bumps else transaction_state.end_v1
+        end = transaction_state.end_v2 if bumps_epoch else transaction_state.end_v1
         transition = end(txn, producer, self._now(), commit=commit)
         if isinstance(transition, ErrorCode):
             return transition or ProducerIdAndEpoch(txn.producer_id, txn.epoch)
@@ -277,8 +281,8 @@ class TransactionCoordinator:
         # With transactions V2, the epoch was incremented when the transaction ended. With V1, it
         # could be any transaction of the epoch.
         is_last = epoch == txn.last_epoch == txn.epoch - 1
-        all_committed = epoch == txn.epoch and not txn.has_aborted
-        commit = (is_last or all_committed) and txn.state is TransactionState.COMPLETE_COMMIT
+        is_committed = epoch == txn.epoch and not txn.has_aborted
+        commit = (is_last or is_committed) and txn.state is TransactionState.COMPLETE_COMMIT
         return EndTransactionMarker(
             producer_id=producer_id, epoch=max(epoch, txn.epoch), is_commit=commit
         )
@@ -295,8 +299,8 @@ class TransactionCoordinator:
         self._by_id[txn.id] = txn
 
     def _fence_producer(self, txn: TransactionMetadata, now: transaction_state.Now) -> None:
-        bumps = self._config.transaction_level > 1
-        self._save_prepared(transaction_state.fence(txn, now, bumps=bumps))
+        bumps_epoch = self._config.transaction_level > 1
+        self._save_prepared(transaction_state.fence(txn, now, bumps_epoch=bumps_epoch))
 
     def _save_prepared(self, prepared: TransactionMetadata) -> None:
         self._save_metadata(prepared)

@@ -207,36 +207,36 @@ def end_v2(
     Therefore, each epoch ends only one transaction, and a request with the previous epoch is a
     retry.
     """
-    overflowed = (
+    has_overflowed = (
         txn.previous_producer_id == producer.producer_id
         and producer.epoch == LAST_EPOCH
         and txn.epoch == 0
     )
-    if txn.producer_id != producer.producer_id and not overflowed:
+    if txn.producer_id != producer.producer_id and not has_overflowed:
         return ErrorCode.invalid_producer_id_mapping
-    repeats = overflowed or txn.epoch == producer.epoch + 1
-    if not _is_epoch_of_v2(txn, producer, repeats=repeats):
+    is_retry = has_overflowed or txn.epoch == producer.epoch + 1
+    if not _is_epoch_of_v2(txn, producer, is_retry=is_retry):
         return ErrorCode.producer_fenced
     if txn.state is TransactionState.ONGOING:
         return _prepare_v2(txn, now, commit=commit)
     if txn.is_prepared:
-        same = txn.state is _prepared_state(commit=commit)
-        return ErrorCode.concurrent_transactions if same else ErrorCode.invalid_txn_state
-    if repeats:
-        done = txn.state is _completed_state(_prepared_state(commit=commit))
-        return ErrorCode.none if done else ErrorCode.invalid_txn_state
+        is_same = txn.state is _prepared_state(commit=commit)
+        return ErrorCode.concurrent_transactions if is_same else ErrorCode.invalid_txn_state
+    if is_retry:
+        is_done = txn.state is _completed_state(_prepared_state(commit=commit))
+        return ErrorCode.none if is_done else ErrorCode.invalid_txn_state
     return ErrorCode.invalid_txn_state if commit else _prepare_v2(txn, now, commit=False)
 
 
 def _is_epoch_of_v2(
-    txn: TransactionMetadata, producer: ProducerIdAndEpoch, *, repeats: bool
+    txn: TransactionMetadata, producer: ProducerIdAndEpoch, *, is_retry: bool
 ) -> bool:
     if txn.is_prepared:
-        return repeats and txn.epoch == producer.epoch + 1
-    current = producer.epoch == txn.epoch
+        return is_retry and txn.epoch == producer.epoch + 1
+    is_current = producer.epoch == txn.epoch
     if txn.state in {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}:
-        return current or repeats
-    return current
+        return is_current or is_retry
+    return is_current
 
 
 def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> TransactionMetadata:
@@ -252,13 +252,13 @@ def _prepare_v2(txn: TransactionMetadata, now: Now, *, commit: bool) -> Transact
     )
 
 
-def fence(txn: TransactionMetadata, now: Now, *, bumps: bool) -> TransactionMetadata:
+def fence(txn: TransactionMetadata, now: Now, *, bumps_epoch: bool) -> TransactionMetadata:
     """Abort a transaction that timed out or whose transactional id is initialized again.
 
-    The epoch is incremented so that the markers fence the producer. With `bumps` (transactions V2),
-    the producer can request the new epoch (KIP-360).
+    The epoch is incremented so that the markers fence the producer. With `bumps_epoch`
+    (transactions V2), the producer can request the new epoch (KIP-360).
     """
-    if bumps:
+    if bumps_epoch:
         return _prepare_v2(txn, now, commit=False)
     return txn.transition_to(
         TransactionState.PREPARE_ABORT,

@@ -51,13 +51,13 @@ class TransactionalOffsets:
 
     def is_ongoing(self, producer: ProducerIdAndEpoch) -> bool:
         """Return True if the producer's transaction already includes offsets."""
-        same = self._epochs.get(producer.producer_id) == producer.epoch
-        return same and producer.producer_id in self._pending
+        is_current = self._epochs.get(producer.producer_id) == producer.epoch
+        return is_current and producer.producer_id in self._pending
 
     def check_epoch(self, producer: ProducerIdAndEpoch) -> ErrorCode:
         """Return INVALID_PRODUCER_EPOCH if a newer epoch of the producer is known."""
-        fenced = producer.epoch < self._epochs.get(producer.producer_id, producer.epoch)
-        return ErrorCode.invalid_producer_epoch if fenced else ErrorCode.none
+        is_fenced = producer.epoch < self._epochs.get(producer.producer_id, producer.epoch)
+        return ErrorCode.invalid_producer_epoch if is_fenced else ErrorCode.none
 
     def begin(self, producer: ProducerIdAndEpoch) -> None:
         """Register that a producer's transaction includes offsets, even if none are pending yet."""

@@ -20,7 +20,8 @@ In reading order:
 - `topics`: CreateTopics, CreatePartitions, DeleteTopics, DeleteRecords,
   AlterPartitionReassignments, ListPartitionReassignments and ElectLeaders
 - `consumer_groups`: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat,
-  DescribeGroups, ListGroups, DeleteGroups, OffsetCommit, OffsetFetch and OffsetDelete
+  DescribeGroups, ListGroups and DeleteGroups
+- `group_offsets`: OffsetCommit, OffsetFetch and OffsetDelete
 - `transactions`: InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn,
   WriteTxnMarkers, DescribeTransactions, ListTransactions and DescribeProducers
 - `configs`: DescribeConfigs and ListConfigResources

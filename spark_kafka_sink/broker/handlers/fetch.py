@@ -42,13 +42,13 @@ class _PartitionFetch:
     requested: Any
     partition: Partition | None
     error: ErrorCode
-    committed: bool
+    reads_committed: bool
 
     @property
     def end(self) -> int:
         """The offset up to which the client can read."""
         assert self.partition is not None
-        return self.partition.readable_end(committed=self.committed)
+        return self.partition.readable_end(committed=self.reads_committed)
 
     @property
     def available_bytes(self) -> int:
@@ -58,7 +58,7 @@ class _PartitionFetch:
         return self.partition.log.bytes_from(self.requested.fetch_offset, self.end)
 
 
-def fetch(context: RequestContext) -> HandlerResult:
+def fetch_records(context: RequestContext) -> HandlerResult:
     """Return batches as they are stored in the log (Fetch 4-17).
 
     A request waits for min.bytes until max.wait has passed. Batches above the high watermark are
@@ -160,7 +160,7 @@ def _read_partition(
     try:
         if left > 0 or is_first:
             data = partition.log.read(offset, limit, at_least_one=is_first, end=fetch.end)
-        aborted = _aborted_transactions(fetch, partition, data) if fetch.committed else None
+        aborted = _aborted_transactions(fetch, partition, data) if fetch.reads_committed else None
     except OSError as error:
         warn_once(_LOG, "cannot read %s: %s", f"{partition.topic}-{partition.index}", str(error))
         return [], failed | {"error_code": ErrorCode.kafka_storage_error}

@@ -87,8 +87,8 @@ def _find_topic(context: RequestContext, item: Any) -> FieldValues:
 
 def _creates_topics(context: RequestContext) -> bool:
     """Return True if both the broker and the client allow that the request creates topics."""
-    allowed: bool = context.get("allow_auto_topic_creation", True)
-    return context.cluster.config.auto_create_topics and allowed
+    is_allowed: bool = context.get("allow_auto_topic_creation", True)
+    return context.cluster.config.auto_create_topics and is_allowed
 
 
 def _may_create(context: RequestContext, topic: str) -> bool:

@@ -279,13 +279,13 @@ def _check_transaction(
         return ErrorCode.transactional_id_authorization_failed
     if header.producer_id < 0 or partition.is_ongoing(header):
         return ErrorCode.none
-    adds = context.version >= versions.PRODUCE_ADDS_PARTITIONS
-    partition.transactions.verify(header, starts_at_zero=adds)
+    adds_partitions = context.version >= versions.PRODUCE_ADDS_PARTITIONS
+    partition.transactions.verify(header, starts_at_zero=adds_partitions)
     error = context.cluster.transaction_coordinator.add_or_verify(
         transactional_id,
         ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
         partition.topic_partition,
-        adds=adds,
+        adds_partitions=adds_partitions,
         knows_abortable=context.version >= versions.PRODUCE_WITH_ABORTABLE_ERROR,
     )
     is_retriable = error is ErrorCode.concurrent_transactions

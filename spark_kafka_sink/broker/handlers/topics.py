@@ -147,7 +147,7 @@ def delete_records(context: RequestContext, item: Any, requested: Any) -> FieldV
     if the topic's cleanup policy is only "compact". Disk space is freed in whole segments.
     """
     partition = context.led_partition(item.name, requested.partition_index)
-    if not partition.config.deletes:
+    if not partition.config.deletes_records:
         return ErrorCode.policy_violation
     end = partition.high_watermark
     offset = end if requested.offset == _HIGH_WATERMARK else requested.offset

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from spark_kafka_sink.broker.coordinator.transaction_coordinator import OFFSETS_PARTITION
 from spark_kafka_sink.broker.coordinator.transaction_state import ProducerIdAndEpoch
-from spark_kafka_sink.broker.handlers.consumer_groups import committed_offset, may_commit
+from spark_kafka_sink.broker.handlers.group_offsets import committed_offset, may_commit
 from spark_kafka_sink.broker.handlers.request_context import result_of
 from spark_kafka_sink.broker.requests.shapes import BY_PARTITION, MARKER_TOPICS
 from spark_kafka_sink.kafka.protocol import versions
@@ -49,8 +49,8 @@ _TRANSACTIONS_V2 = 2
 
 def _error_for_client(error: ErrorCode, context: RequestContext) -> ErrorCode:
     """Return the error for the response. For older clients, PRODUCER_FENCED is replaced."""
-    fenced = error is ErrorCode.producer_fenced and context.version < _FENCED_SINCE[context.api]
-    return ErrorCode.invalid_producer_epoch if fenced else error
+    is_fenced = error is ErrorCode.producer_fenced and context.version < _FENCED_SINCE[context.api]
+    return ErrorCode.invalid_producer_epoch if is_fenced else error
 
 
 def init_producer_id(context: RequestContext) -> HandlerResult:
@@ -207,7 +207,7 @@ def _join_transaction(context: RequestContext) -> ErrorCode:
             context.request.transactional_id,
             producer,
             OFFSETS_PARTITION,
-            adds=context.version >= versions.OFFSET_COMMIT_ADDS_GROUP,
+            adds_partitions=context.version >= versions.OFFSET_COMMIT_ADDS_GROUP,
             knows_abortable=context.version >= versions.OFFSET_COMMIT_WITH_ABORTABLE_ERROR,
         )
     generation = context.get("generation_id", -1)
@@ -232,7 +232,7 @@ def end_txn(context: RequestContext) -> HandlerResult:
         request.transactional_id,
         _requested_producer(context),
         commit=request.committed,
-        bumps=context.version >= _END_BUMPS_EPOCH,
+        bumps_epoch=context.version >= _END_BUMPS_EPOCH,
     )
     return _producer_fields(context, result)
 

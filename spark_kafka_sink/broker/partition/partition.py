@@ -186,8 +186,8 @@ class Partition:
         is_open = marker.producer_id in self.transactions.ongoing
         if marker.epoch < entry.epoch or (is_v2 and is_open and marker.epoch == entry.epoch):
             return ErrorCode.invalid_producer_epoch
-        fenced = marker.coordinator_epoch < entry.coordinator_epoch
-        return ErrorCode.transaction_coordinator_fenced if fenced else ErrorCode.none
+        is_fenced = marker.coordinator_epoch < entry.coordinator_epoch
+        return ErrorCode.transaction_coordinator_fenced if is_fenced else ErrorCode.none
 
     def end_transaction(self, marker: EndTransactionMarker, now_ms: int) -> None:
         """Append a transaction marker; `now_ms` is in milliseconds since 1970."""
@@ -258,8 +258,8 @@ class Partition:
             return ErrorCode.not_leader_or_follower
         if epoch < 0 or epoch == self.leader_epoch:
             return ErrorCode.none
-        fenced = epoch < self.leader_epoch
-        return ErrorCode.fenced_leader_epoch if fenced else ErrorCode.unknown_leader_epoch
+        is_fenced = epoch < self.leader_epoch
+        return ErrorCode.fenced_leader_epoch if is_fenced else ErrorCode.unknown_leader_epoch
 
     def _check_transaction(self, header: BatchHeader, verdict: ErrorCode) -> ErrorCode:
         """Return an error if a batch is not allowed in the transaction of its producer."""

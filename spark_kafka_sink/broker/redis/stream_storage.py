@@ -221,7 +221,7 @@ class RedisLogStorage(LogStorage):
     def expire(self, now_ms: int, high_watermark: int = END) -> None:
         """Drop single batches that exceed the retention; Kafka drops whole segments."""
         config, number = self.config, 0
-        if not config.deletes:
+        if not config.deletes_records:
             return
         if config.retention_ms != UNLIMITED:
             number = self._end_of_expired(now_ms - config.retention_ms)

@@ -196,8 +196,8 @@ def id_of(item: Any) -> UUID | None:
 
 def unknown_topic(item: Any) -> ErrorCode:
     """Return the error for an item whose topic does not exist."""
-    by_id = id_of(item) is not None
-    return ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
+    has_id = id_of(item) is not None
+    return ErrorCode.unknown_topic_id if has_id else ErrorCode.unknown_topic_or_partition
 
 
 def item_shape_of(api: int, request: Any) -> ItemShape | None:

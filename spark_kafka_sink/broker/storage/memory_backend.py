@@ -26,7 +26,7 @@ class MemoryBackend(StorageBackend):
 
     def create(self, topic: str, partition: int, config: LogConfig) -> SegmentedStorage:  # noqa: ARG002
         """Create an empty log."""
-        return SegmentedStorage(config, bounded=True)
+        return SegmentedStorage(config, is_bounded=True)
 
     def load(
         self,

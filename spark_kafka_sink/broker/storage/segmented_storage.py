@@ -34,7 +34,7 @@ class SegmentedStorage(LogStorage):
     segments: list[LogSegment] = field(default_factory=list)
     """The segments, oldest first. The last segment is the active segment."""
     _: KW_ONLY
-    bounded: bool = False
+    is_bounded: bool = False
     """True to enforce retention.bytes also in `drop_surplus`, not only in `expire`."""
     sync_journal: Callable[[], None] = lambda: None
     """Called before each flush. Without the journal, a flushed log cannot be used: its topic, the
@@ -143,7 +143,7 @@ class SegmentedStorage(LogStorage):
 
     def expire(self, now_ms: int, high_watermark: int = END) -> None:
         """Delete segments that exceed the retention (Kafka's UnifiedLog.deleteOldSegments)."""
-        if not self.config.deletes:
+        if not self.config.deletes_records:
             return
         surplus = self.size - self.config.retention_bytes
         keep_ms = self.config.retention_ms
@@ -161,7 +161,9 @@ class SegmentedStorage(LogStorage):
 
         The active segment is never deleted.
         """
-        if not (self.bounded and self.config.deletes and len(self.segments[-1].table) == 1):
+        if not (
+            self.is_bounded and self.config.deletes_records and len(self.segments[-1].table) == 1
+        ):
             return
         surplus = self.size - self.config.retention_bytes
         while len(self.segments) > 1 and self._is_surplus(surplus):
@@ -211,7 +213,7 @@ class SegmentedStorage(LogStorage):
 
     def _segment_bytes(self) -> int:
         config = self.config
-        if not self.bounded or config.retention_bytes == UNLIMITED or not config.deletes:
+        if not self.is_bounded or config.retention_bytes == UNLIMITED or not config.deletes_records:
             return config.segment_bytes
         part = max(config.retention_bytes // _MIN_SEGMENTS, _MIN_SEGMENT_BYTES)
         return min(config.segment_bytes, part)

@@ -268,7 +268,7 @@ def test_decided_transaction_is_completed_when_there_is_room_again(
         transactions.offsets.add(producer, "g", TopicPartition("t", partition), offset)
     journal.room = room
     with contextlib.suppress(OSError):  # The client retries.
-        transactions.coordinator.end("x", producer, commit=True, bumps=False)
+        transactions.coordinator.end("x", producer, commit=True, bumps_epoch=False)
     journal.room = 100
     transactions.settle()
     again = Transactions(reopened(journal, tmp_path), lambda *_: None)

@@ -82,11 +82,15 @@ class TestTheLastEpochs:
         assert transitions.may_initialize(fresh, older) is ErrorCode.producer_fenced
 
     def test_v2_fence_assigns_a_new_producer_id(self) -> None:
-        done = transitions.complete(transitions.fence(opened(LAST_EPOCH), NOW, bumps=True), NOW)
+        done = transitions.complete(
+            transitions.fence(opened(LAST_EPOCH), NOW, bumps_epoch=True), NOW
+        )
         assert (done.producer_id != 1, done.epoch) == (True, 0)
 
     def test_v1_fence_uses_the_reserved_epoch(self) -> None:
-        done = transitions.complete(transitions.fence(opened(LAST_EPOCH), NOW, bumps=False), NOW)
+        done = transitions.complete(
+            transitions.fence(opened(LAST_EPOCH), NOW, bumps_epoch=False), NOW
+        )
         assert (done.producer_id, done.epoch) == (1, MAX_EPOCH)
         fresh = transitions.initialize(done, None, 1, NOW)
         assert isinstance(fresh, TransactionMetadata)

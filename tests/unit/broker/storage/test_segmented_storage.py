@@ -149,7 +149,7 @@ def test_segment_below_the_start_offset_expires_after_a_roll(new_segment: NewSeg
 
 
 def test_compacted_log_does_not_expire(new_segment: NewSegment) -> None:
-    log = log_of(new_segment, retention_ms=1, retention_bytes=1, deletes=False)
+    log = log_of(new_segment, retention_ms=1, retention_bytes=1, deletes_records=False)
     append(log)
     log.storage.expire(10**15)
     assert log.start_offset == 0
