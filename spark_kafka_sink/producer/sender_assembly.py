@@ -10,12 +10,12 @@ from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
 from spark_kafka_sink.producer.send.dead_letter_batches import DeadLetterBatches
 from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
 from spark_kafka_sink.producer.send.drainer import Drainer
+from spark_kafka_sink.producer.send.failure_handler import FailureHandler
 from spark_kafka_sink.producer.send.identity_requests import IdentityRequests
 from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
 from spark_kafka_sink.producer.send.request_sender import RequestSender
 from spark_kafka_sink.producer.send.response_handler import ResponseHandler
 from spark_kafka_sink.producer.send.sender import Sender
-from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
 from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
 from spark_kafka_sink.producer.statistics.librdkafka_statistics import Statistics
 
@@ -52,7 +52,7 @@ class SenderAssembly:
         """Create the sender; in a dry run, its requests are not sent."""
         partitions = SessionPartitions(self.buffer.queues)
         delivery_timeout = DeliveryTimeout(self.client, self.buffer.state)
-        outcome = SessionOutcome(
+        failures = FailureHandler(
             state=self.buffer.state,
             written=self.reporting.written,
             transaction_manager=self.transaction_manager,
@@ -65,15 +65,15 @@ class SenderAssembly:
             delivery_timeout=delivery_timeout,
             identity=self.identity,
             listeners=self.reporting.listeners,
-            outcome=outcome,
+            failures=failures,
         )
-        rejections = self._rejections(partitions, completer, outcome)
+        rejections = self._rejections(partitions, completer, failures)
         responses = ResponseHandler(
             client=self.client,
             identity=self.identity,
             delivery_timeout=delivery_timeout,
             completer=completer,
-            outcome=outcome,
+            failures=failures,
             rejections=rejections,
             breakers=self.buffer.breakers,
             listeners=self.reporting.listeners,
@@ -93,8 +93,8 @@ class SenderAssembly:
             accumulator=self.buffer.accumulator,
             partitions=partitions,
             completer=completer,
-            outcome=outcome,
-            identity_requests=self._identity_requests(rejections, outcome),
+            failures=failures,
+            identity_requests=self._identity_requests(rejections, failures),
             drainer=self._drainer(partitions),
             requests=requests,
             responses=responses,
@@ -103,21 +103,21 @@ class SenderAssembly:
         )
 
     def _rejections(
-        self, partitions: SessionPartitions, completer: BatchCompleter, outcome: SessionOutcome
+        self, partitions: SessionPartitions, completer: BatchCompleter, failures: FailureHandler
     ) -> RejectionHandler:
         config, clock, topic = self.client.config, self.client.clock, self.dead_letter_topic
         return RejectionHandler(
             config=config,
             partitions=partitions,
             completer=completer,
-            outcome=outcome,
+            failures=failures,
             bad_rows=self.bad_rows,
             dead_letters=None if topic is None else DeadLetterBatches(config, clock, topic),
             acls=self.acls,
         )
 
     def _identity_requests(
-        self, rejections: RejectionHandler, outcome: SessionOutcome
+        self, rejections: RejectionHandler, failures: FailureHandler
     ) -> IdentityRequests:
         requester = ProducerIdRequester(self.client, self.identity, self.acls)
         return IdentityRequests(
@@ -125,7 +125,7 @@ class SenderAssembly:
             transaction_manager=self.transaction_manager,
             state=self.buffer.state,
             rejections=rejections,
-            outcome=outcome,
+            failures=failures,
             listeners=self.reporting.listeners,
         )
 

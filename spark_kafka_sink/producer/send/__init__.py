@@ -13,7 +13,7 @@ In reading order:
 - `batch_result`: the response to a batch
 - `response_handler`: carries out the next step
 - `batch_completer`: completes batches: acknowledged, failed or expired (delivery.timeout.ms)
-- `session_outcome`: the session's first failure, its transaction and its written topics
+- `failure_handler`: ends the session and its transaction with the first permanent failure
 - `delivery_timeout`: the time from which delivery.timeout.ms of a batch is measured
 - `batch_failure`: creates the errors for failed batches, with hints
 - `batch_split`: splits batches that are too large for a broker

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.batch_result import BatchResult
     from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
+    from spark_kafka_sink.producer.send.failure_handler import FailureHandler
     from spark_kafka_sink.producer.send.partition_state import PartitionState
-    from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
     from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
 
 
@@ -49,16 +49,16 @@ class BatchCompleter:
     delivery_timeout: DeliveryTimeout
     identity: ProducerIdentity
     listeners: BatchListener
-    outcome: SessionOutcome
+    failures: FailureHandler
 
     def acknowledge(self, result: BatchResult, now: float) -> None:
         """Complete a batch that the broker has appended, in this attempt or an earlier attempt."""
         state, batch, response = result
         self.delivery_timeout.record_acknowledgement(state.leader)
         error = state.acknowledge(batch, response.base_offset, now)
-        self.outcome.record_acknowledged(batch, self.client.clock.wall_ms())
+        self.failures.record_acknowledged(batch, self.client.clock.wall_ms())
         if error is not None:
-            self.outcome.fail(error)
+            self.failures.fail(error)
         self.listeners.on_acknowledged(batch, DeliveryStatus.PERSISTED, response)
         self.accumulator.complete(batch)
 
@@ -78,7 +78,7 @@ class BatchCompleter:
     def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Fail a batch permanently; the batch must already be removed from all queues."""
         # Store the error first: flush may be waiting for this batch.
-        self.outcome.expect_error()
+        self.failures.expect_error()
         self.listeners.on_failed(batch, status, error)
         self.accumulator.complete(batch)
 
@@ -95,7 +95,7 @@ class BatchCompleter:
         for batch in self.partitions.take_waiting(is_removed):
             self.fail(batch, status_of(batch), _REMOVED)
             remaining = removed.remaining(*batch.topic_partition, now) or 0
-            self.outcome.fail(batch_failure.removed_partition_error(batch, remaining))
+            self.failures.fail(batch_failure.removed_partition_error(batch, remaining))
 
     def replace(
         self, result: BatchResult, pieces: list[ProducerBatch], *, split_size: int | None = None
@@ -130,7 +130,7 @@ class BatchCompleter:
             # The log may contain later batches of the epoch, and one-epoch forbids a new epoch.
             for batch in renumbering.unsafe_batches:
                 self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _GAP)
-            self.outcome.fail(batch_failure.gap_error(state.topic_partition))
+            self.failures.fail(batch_failure.gap_error(state.topic_partition))
             return
         if renumbering.sequence is not None:
             self.listeners.on_renumbered(state.topic_partition, renumbering.sequence)
@@ -140,7 +140,7 @@ class BatchCompleter:
         for batch in renumbering.unsafe_batches:
             error = batch_failure.unknown_producer_error(batch)
             self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _UNKNOWN_PRODUCER)
-            self.outcome.fail(error)
+            self.failures.fail(error)
 
     def expire(self, now: float) -> None:
         """Fail the expired batches: first retries, then batches in flight, then unsent batches."""
@@ -154,18 +154,18 @@ class BatchCompleter:
         for batch in expired:
             self.fail(batch, status_of(batch), _EXPIRED)
             timeout_ms = self.client.config.delivery_timeout_ms
-            self.outcome.fail(self.outcome.timeout_error(batch, timeout_ms, reasons))
+            self.failures.fail(self.failures.timeout_error(batch, timeout_ms, reasons))
 
     def finish_failure(self) -> None:
         """After a failure, fail the remaining batches and the session when nothing is in flight."""
-        failure = self.outcome.unreported_failure
+        failure = self.failures.unreported_failure
         if failure is None or any(state.is_busy for state in self.partitions):
             return
 
         def fail_undrained(batches: list[ProducerBatch]) -> None:
             for batch in batches:
                 self.fail(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
-            self.outcome.add_statuses()
+            self.failures.add_statuses()
 
         for batch in self.partitions.take_retries(lambda _: True):
             self.fail(batch, status_of(batch), _ABANDONED)
@@ -173,7 +173,7 @@ class BatchCompleter:
 
     def abandon(self, error: KafkaProdError) -> None:
         """Fail the session without waiting for responses: in-flight batches may be in the log."""
-        self.outcome.fail(error)
+        self.failures.fail(error)
         for batch in self.partitions.abandon_in_flight(lambda _: True):
             self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
         self.finish_failure()

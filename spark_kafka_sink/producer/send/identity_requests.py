@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.buffer.session_state import SessionState
+    from spark_kafka_sink.producer.send.failure_handler import FailureHandler
     from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
-    from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,7 +31,7 @@ class IdentityRequests:
     transaction_manager: TransactionManager | None
     state: SessionState
     rejections: RejectionHandler
-    outcome: SessionOutcome
+    failures: FailureHandler
     listeners: BatchListener
 
     @property
@@ -49,13 +49,13 @@ class IdentityRequests:
         transaction_manager = self.transaction_manager
         if transaction_manager is None:
             return
-        if transaction_manager.must_abort and not self.outcome.has_failed:
-            self.outcome.fail(cancelled_error(transaction_manager.settings.transactional_id))
+        if transaction_manager.must_abort and not self.failures.has_failed:
+            self.failures.fail(cancelled_error(transaction_manager.settings.transactional_id))
         try:
-            has_records = self.state.incomplete_batches > 0
-            transaction_manager.maybe_send(now, has_records=has_records)
+            has_records_to_send = self.state.incomplete_batches > 0
+            transaction_manager.maybe_send(now, has_records_to_send=has_records_to_send)
         except KafkaProdError as error:
-            self.outcome.fail(error)
+            self.failures.fail(error)
 
     def add_partitions(self, partitions: Collection[TopicPartition], now: float) -> None:
         """Add partitions to the transaction, if there are any."""
@@ -88,7 +88,7 @@ class IdentityRequests:
             self.listeners.on_producer_id_received(requester.identity)
         except KafkaProdError as error:
             if requester is self.requester:
-                self.outcome.fail(error)
+                self.failures.fail(error)
 
     def _complete_transaction(
         self, completion: Completion, transaction_manager: TransactionManager, now: float
@@ -98,7 +98,7 @@ class IdentityRequests:
         try:
             transaction_manager.handle_response(completion, now)
         except KafkaProdError as error:
-            self.outcome.fail(error)
+            self.failures.fail(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
             self.listeners.on_producer_id_received(transaction_manager.identity)
         if denied := transaction_manager.partitions.take_denied():

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import RowNumbers
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.dead_letter_batches import DeadLetterBatches
-    from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
+    from spark_kafka_sink.producer.send.failure_handler import FailureHandler
     from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
 
 _DENIED = PartitionResponse(code=ErrorCode.topic_authorization_failed)
@@ -54,7 +54,7 @@ class RejectionHandler:
     config: ProducerConfig
     partitions: SessionPartitions
     completer: BatchCompleter
-    outcome: SessionOutcome
+    failures: FailureHandler
     bad_rows: BadRowCounter
     dead_letters: DeadLetterBatches | None
     """Builds dead letters; None without a dead letter topic."""
@@ -80,11 +80,11 @@ class RejectionHandler:
     def fail(self, result: BatchResult, status: DeliveryStatus) -> None:
         """Fail the batch and the session."""
         state, batch, response = result
-        transactional = self.outcome.is_transactional
+        transactional = self.failures.is_transactional
         error = batch_error(batch, response, self.acls, transactional=transactional)
         state.remove(batch)
         self.completer.fail(batch, status, result.error)
-        self.outcome.fail(error)
+        self.failures.fail(error)
 
     def split(self, result: BatchResult, size: int) -> None:
         """Send the batch again in batches of at most `size` bytes before compression."""
@@ -119,7 +119,7 @@ class RejectionHandler:
                 self._remove_rejected(result)
                 continue
             self.completer.fail(batch, status_of(batch), result.error)
-            self.outcome.fail(topic_error(topic_partition.topic))
+            self.failures.fail(topic_error(topic_partition.topic))
 
     def _remove_rejected(self, result: BatchResult) -> None:
         """Convert the rejected records to dead letters, and retry the other records.
@@ -133,7 +133,7 @@ class RejectionHandler:
         try:
             self.bad_rows.check_ratio()
         except DeliveryError as error:
-            self.outcome.fail(error)
+            self.failures.fail(error)
         self.completer.remove_rejected(result, remaining, dead_letters)
 
     def _choose_remedy(self, result: BatchResult) -> Remedy:

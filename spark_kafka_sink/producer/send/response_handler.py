@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
+    from spark_kafka_sink.producer.send.failure_handler import FailureHandler
     from spark_kafka_sink.producer.send.rejection_handler import RejectionHandler
-    from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
 
 
@@ -71,7 +71,7 @@ class ResponseHandler:
     identity: ProducerIdentity
     delivery_timeout: DeliveryTimeout
     completer: BatchCompleter
-    outcome: SessionOutcome
+    failures: FailureHandler
     rejections: RejectionHandler
     breakers: CircuitBreakers
     listeners: BatchListener
@@ -106,8 +106,8 @@ class ResponseHandler:
         cluster = self.client.metadata.cluster
         if cluster.unauthorized:
             self.rejections.reject_unauthorized(cluster.unauthorized)
-        if self.outcome.is_transactional:
-            self.outcome.check_recreated_topics(cluster)
+        if self.failures.is_transactional:
+            self.failures.check_recreated_topics(cluster)
 
     def handle_written(self, batches: list[DrainedBatch]) -> None:
         """Complete the batches of a request with acks=0, which has no response."""
@@ -121,7 +121,7 @@ class ResponseHandler:
         for state, batch in batches:
             state.remove(batch)
             self.completer.fail(batch, status_of(batch), name)
-        self.outcome.fail(DeliveryError(error.message, kafka_error=name, hint=error.hint))
+        self.failures.fail(DeliveryError(error.message, kafka_error=name, hint=error.hint))
 
     def apply_throttling(self, completion: Completion, now: float) -> None:
         """Send nothing to the broker until the throttle time in its response has passed."""
@@ -170,7 +170,7 @@ class ResponseHandler:
             is_expired=self.delivery_timeout.is_expired(batch, now),
             has_attempts_left=batch.delivery.attempts <= self.client.config.retries,
             is_gapless=self.client.config.enable_gapless_guarantee,
-            is_transactional=self.outcome.is_transactional,
+            is_transactional=self.failures.is_transactional,
             has_client_bumped_epoch=self.identity.is_client_bumped(batch.producer_id, batch.epoch),
         )
 
@@ -184,7 +184,7 @@ class ResponseHandler:
         node_id = None if cause is RejectionCause.TOPIC else leader
         topic_partition = result.batch.topic_partition
         if error := self.breakers.record(topic_partition, node_id, outcome, result.error, now):
-            self.outcome.fail(error)
+            self.failures.fail(error)
 
     def _retry(self, result: BatchResult, action: BatchAction, now: float) -> None:
         state, batch, response = result

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.drainer import Drainer, DrainResult
+    from spark_kafka_sink.producer.send.failure_handler import FailureHandler
     from spark_kafka_sink.producer.send.identity_requests import IdentityRequests
     from spark_kafka_sink.producer.send.request_sender import RequestSender
     from spark_kafka_sink.producer.send.response_handler import ResponseHandler
-    from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch, SessionPartitions
 
 
@@ -65,7 +65,7 @@ class Sender:
     accumulator: Accumulator
     partitions: SessionPartitions
     completer: BatchCompleter
-    outcome: SessionOutcome
+    failures: FailureHandler
     identity_requests: IdentityRequests
     drainer: Drainer
     requests: RequestSender
@@ -86,7 +86,7 @@ class Sender:
         # Check before draining: a failed session sends nothing, but waits for what is in flight.
         self._check_failures()
         self.identity_requests.advance_transaction(now)
-        if not self.outcome.has_failed:
+        if not self.failures.has_failed:
             self._drain(now)
         # After draining, as in Kafka's Sender.sendProducerData.
         self._expire_batches(now)
@@ -129,7 +129,7 @@ class Sender:
             if isinstance(failure, DeliveryError):
                 self.completer.abandon(failure)
         finally:
-            self.outcome.crash(failure)
+            self.failures.crash(failure)
 
     def finish(self) -> None:
         """Write the last statistics after the last iteration."""
@@ -140,7 +140,7 @@ class Sender:
     def _drain(self, now: float) -> None:
         self.identity_requests.request_producer_id(now)
         has_more = True
-        while has_more and self.identity_requests.may_send and not self.outcome.has_failed:
+        while has_more and self.identity_requests.may_send and not self.failures.has_failed:
             result = self.drainer.drain(now)
             for node_id, batches in result.requests.items():
                 self.requests.send(node_id, batches, now)
@@ -190,11 +190,11 @@ class Sender:
         if error is not None:
             failure = DeliveryError(f"compression failed: {error_text(error)}")
             failure.__cause__ = error
-            self.outcome.fail(failure)
+            self.failures.fail(failure)
         if self.client.metadata.failure is not None:
-            self.outcome.fail(copy(self.client.metadata.failure))
+            self.failures.fail(copy(self.client.metadata.failure))
         if (fatal := self.client.network.failures.fatal) is not None:
-            self.outcome.fail(copy(fatal))
+            self.failures.fail(copy(fatal))
 
     def _expire_batches(self, now: float) -> None:
         if now >= self._expiry_due:
@@ -204,7 +204,7 @@ class Sender:
 
     def _max_poll_seconds(self, now: float) -> float:
         """Return the maximum wait of the poll in seconds."""
-        if self.outcome.has_failed:
+        if self.failures.has_failed:
             return _FAILED_WAIT_S
         wait = min(
             _MAX_POLL_S,

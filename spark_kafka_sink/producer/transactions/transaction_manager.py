@@ -123,7 +123,7 @@ class TransactionManager:
         """Started by the first request that may begin the transaction."""
         self._opened: TransactionalProducer | None = None
         self.has_sent_init_producer_id = False
-        self._has_appended = False
+        self._has_acknowledged = False
 
         # Sender thread only.
         self._closed = ClosedConnections()
@@ -150,7 +150,7 @@ class TransactionManager:
     @property
     def transaction(self) -> TransactionalProducer | None:
         """The transaction with this session's records; None if it has none or has failed."""
-        return self._opened if self._has_appended and self.state not in FAILED else None
+        return self._opened if self._has_acknowledged and self.state not in FAILED else None
 
     @property
     def problem(self) -> str:
@@ -186,7 +186,7 @@ class TransactionManager:
 
     def on_acknowledged(self) -> None:
         """Record that a batch was appended to a log."""
-        self._has_appended = True
+        self._has_acknowledged = True
 
     def fail(self, error: KafkaProdError) -> None:
         """Mark the transaction as failed; it must not be committed. Add that to the error."""
@@ -197,8 +197,8 @@ class TransactionManager:
 
     # The sender's loop calls the methods below.
 
-    def maybe_send(self, now: float, *, has_records: bool) -> None:
-        """Send the next request if possible; `has_records` is True if records wait to be sent.
+    def maybe_send(self, now: float, *, has_records_to_send: bool) -> None:
+        """Send the next request if possible.
 
         Raises:
             DeliveryError: the transaction has timed out.
@@ -211,7 +211,7 @@ class TransactionManager:
             return
         if self._abort_requested:
             self._maybe_begin_abort()
-        if not self._is_due(has_records=has_records):
+        if not self._is_due(has_records_to_send=has_records_to_send):
             return
         node = self._coordinator.ready_node(now, self)
         if node is None:
@@ -257,11 +257,11 @@ class TransactionManager:
             return 1.0
         return max(self._retry.due_at - now, self._coordinator.seconds_until_due(now))
 
-    def _is_due(self, *, has_records: bool) -> bool:
+    def _is_due(self, *, has_records_to_send: bool) -> bool:
         if self._abort_requested:
             return self.state is ProducerTransactionState.ABORTING
         if self.state is ProducerTransactionState.UNINITIALIZED:
-            return has_records
+            return has_records_to_send
         if self.state is ProducerTransactionState.CHECKING_FLAG:
             return True
         return self.state not in FAILED and bool(self.partitions.in_state(AddState.NEW))

@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.session_state import SessionState
-from spark_kafka_sink.producer.send.session_outcome import SessionOutcome
+from spark_kafka_sink.producer.send.failure_handler import FailureHandler
 from tests.support.clock import ManualClock
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
@@ -242,8 +242,8 @@ def test_written_topics_of_a_session() -> None:
         assert written == {"t": (cluster.ids["t"], 4), "u": (cluster.ids["u"], 1)}
 
 
-class Outcome:
-    """The outcome of a session without batches, and what it tells the writer."""
+class Session:
+    """The failure handler of a session without batches, and what it tells the writer."""
 
     def __init__(self) -> None:
         clock = ManualClock(seconds=1.0)
@@ -251,7 +251,7 @@ class Outcome:
         self.statuses = (
             PartitionStatus(topic="t", partition=0, records=3, status=DeliveryStatus.NOT_PERSISTED),
         )
-        self.outcome = SessionOutcome(
+        self.handler = FailureHandler(
             state=self.state,
             written=WrittenTopics(),
             transaction_manager=None,
@@ -260,33 +260,33 @@ class Outcome:
 
 
 def test_first_failure_is_the_error_of_the_session() -> None:
-    session = Outcome()
+    session = Session()
     first = DeliveryError("first")
-    session.outcome.fail(first)
-    session.outcome.fail(DeliveryError("second"))
-    session.outcome.add_statuses()
-    assert session.outcome.unreported_failure is first
+    session.handler.fail(first)
+    session.handler.fail(DeliveryError("second"))
+    session.handler.add_statuses()
+    assert session.handler.unreported_failure is first
     assert first.statuses == session.statuses
     assert session.state.error is None  # batches may be in flight
     session.state.fail(first)
-    assert not session.outcome.unreported_failure
+    assert not session.handler.unreported_failure
 
 
 def test_crash_ends_the_session_immediately() -> None:
-    session = Outcome()
-    session.outcome.fail(DeliveryError("a batch failed"))
+    session = Session()
+    session.handler.fail(DeliveryError("a batch failed"))
     crash = DeliveryError("the sender crashed")
-    session.outcome.crash(crash)
+    session.handler.crash(crash)
     assert session.state.error is crash
-    assert not session.outcome.unreported_failure
+    assert not session.handler.unreported_failure
 
 
 def test_timeout_error_names_throttling() -> None:
-    session = Outcome()
+    session = Session()
     expired = ProducerBatch(TopicPartition("t", 0), 0.0, 0, 0)
-    text = str(session.outcome.timeout_error(expired, 1_000, {"broker:9092": "refused"}))
+    text = str(session.handler.timeout_error(expired, 1_000, {"broker:9092": "refused"}))
     assert "broker:9092: refused" in text
     assert "throttled" not in text
     session.state.add_throttle_pause(200)
-    text = str(session.outcome.timeout_error(expired, 1_000, {}))
+    text = str(session.handler.timeout_error(expired, 1_000, {}))
     assert "throttled this task for 200 ms" in text

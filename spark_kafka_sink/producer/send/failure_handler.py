@@ -1,4 +1,4 @@
-"""The outcome of a session: its first failure, its transaction, and the topics it has written to.
+"""Handles the failure of a session, also if acknowledged records of a recreated topic are lost.
 
 The first permanent failure ends the session: no new batch is sent, in-flight batches are awaited,
 and then the error reports the delivery status of every record.
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True, eq=False)
-class SessionOutcome:
-    """Records whether a session has failed, and what it has written."""
+class FailureHandler:
+    """Ends the session and its transaction with the first permanent failure."""
 
     state: SessionState
     """Receives the error that ends the session, and wakes the writer."""
