@@ -10,8 +10,7 @@ In reading order:
 - `session_pool`: the reuse of clients and producer ids by the next task
 - `session_settings`: a session's options
 - `rows`: a chunk of rows before encoding
-- `row_error`: the errors of individual rows
-- `bad_rows`: the count of bad rows, and errors.maxRatio
+- `bad_rows`: the errors of individual rows, their count, and dead letters
 - `append`: the writer thread's stages, from validation to the accumulator
 - `limits`: rate limits, buffer quotas and circuit breakers
 - `buffer`: batches and memory accounting, shared by writer and sender
@@ -21,8 +20,5 @@ In reading order:
 - `statistics`: statistics of the session in librdkafka's structure
 - `transactions`: the session's transaction and its coordinator
 - `producer_id`: producer id and epoch, and the InitProducerId request
-- `dead_letter_parts`: the parts of its row that a dead letter omits
-- `dead_letter`: dead letters for rows that cannot be written
 - `acl_advisor`: determines the ACL missing after an authorization failure, and how to grant it
-- `dry_run`: the requests of a dry run, which are not sent, and the comparison of codecs
 """

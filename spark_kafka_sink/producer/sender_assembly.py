@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
-    from spark_kafka_sink.producer.bad_rows import BadRowCounter
+    from spark_kafka_sink.producer.bad_rows.bad_row_counter import BadRowCounter
+    from spark_kafka_sink.producer.bad_rows.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.buffer.session_buffer import SessionBuffer
-    from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.reporting.session_reporting import SessionReporting
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
@@ -143,7 +143,7 @@ class SenderAssembly:
     def _dry_run(
         self, completer: BatchCompleter
     ) -> Callable[[int, list[DrainedBatch], float], None]:
-        from spark_kafka_sink.producer.dry_run import DryRun  # rarely needed
+        from spark_kafka_sink.producer.send.dry_run import DryRun  # rarely needed
 
         dry_run = DryRun(
             client=self.client,

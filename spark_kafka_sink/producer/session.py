@@ -20,12 +20,12 @@ from spark_kafka_sink.producer.append.partitioner import Partitioner
 from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
 from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
 from spark_kafka_sink.producer.append.validator import RowValidator
-from spark_kafka_sink.producer.bad_rows import BadRowCounter
+from spark_kafka_sink.producer.bad_rows.bad_row_counter import BadRowCounter
+from spark_kafka_sink.producer.bad_rows.dead_letter import DeadLetterTopic
+from spark_kafka_sink.producer.bad_rows.row_error import RowError
 from spark_kafka_sink.producer.buffer.session_buffer import SessionBuffer
-from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.producer_id import ProducerIdentity
 from spark_kafka_sink.producer.reporting.session_reporting import SessionReporting
-from spark_kafka_sink.producer.row_error import RowError
 from spark_kafka_sink.producer.sender_assembly import SenderAssembly
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager

@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.header_lists import HEADER_LISTS
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
-from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
 from tests.support.reference import Header, Message
 
 JUNK = b"hidden bytes that must never reach the wire"

@@ -15,8 +15,8 @@ import pytest
 import spark_kafka_sink
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
-from spark_kafka_sink.producer.dead_letter import SINK_CLASS
-from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.bad_rows.dead_letter import SINK_CLASS
+from spark_kafka_sink.producer.bad_rows.row_error import RowError
 from tests.support.python import run_python
 
 NAMES = [name for name in spark_kafka_sink.__all__ if name != "__version__"]

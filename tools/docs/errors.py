@@ -6,7 +6,7 @@ from inspect import getdoc
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.kafka.protocol.error_codes import MAYBE_APPENDED, ErrorCode, error_name
-from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.bad_rows.row_error import RowError
 from spark_kafka_sink.producer.send.error_policy import BatchAction, RejectionFacts, next_step
 from tools.docs.pages import one_line, table
 

@@ -3,6 +3,7 @@
 In reading order:
 
 - `columns`: the columns of a chunk of records, and binary arrays as NumPy views
+- `header_lists`: columns of headers, as lists of names and values
 - `views`: inline binary views, and how views of several columns are joined into rows
 - `varint`: varints, as single numbers or as columns
 - `row_writer`: build rows of bytes from constants, short values, columns and other rows

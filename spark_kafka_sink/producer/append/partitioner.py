@@ -28,7 +28,7 @@ from spark_kafka_sink.kafka.records.columns import nullable_lengths
 from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a, positive_murmur2
 from spark_kafka_sink.producer.append.route import Route, route_of
 from spark_kafka_sink.producer.append.user_partitioner import UserPartitioner
-from spark_kafka_sink.producer.row_error import out_of_range
+from spark_kafka_sink.producer.bad_rows.row_error import out_of_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,7 +8,7 @@ from spark_kafka_sink.common.errors import BrokerUnavailableError, UnknownTopicE
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
 from spark_kafka_sink.kafka.client.metadata import is_fatal
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.producer.row_error import TOPIC_ROW_ERRORS, RowError
+from spark_kafka_sink.producer.bad_rows.row_error import TOPIC_ROW_ERRORS, RowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import RecordTooLargeError
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.record_encoder import size_bounds
 from spark_kafka_sink.producer.append.chunk import Chunk
-from spark_kafka_sink.producer.row_error import RowError, find_row_errors, out_of_range
+from spark_kafka_sink.producer.bad_rows.row_error import RowError, find_row_errors, out_of_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
     from spark_kafka_sink.producer.append.partitioner import Partitioner
     from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
-    from spark_kafka_sink.producer.bad_rows import BadRowCounter
-    from spark_kafka_sink.producer.dead_letter import DeadLetterTopic
+    from spark_kafka_sink.producer.bad_rows.bad_row_counter import BadRowCounter
+    from spark_kafka_sink.producer.bad_rows.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.rows import Rows
 
 

@@ -20,4 +20,5 @@ In reading order:
 - `rejection_remedy`: determines what happens to the records of a rejected batch
 - `rejection_handler`: handles rejected batches: dead letters, retries of the other records, splits
 - `dead_letter_batches`: builds and corrects the batches of dead letters
+- `dry_run`: the requests of a dry run, which are not sent, and the comparison of codecs
 """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import error_name
-from spark_kafka_sink.producer.row_error import TOPIC_ROW_ERRORS, RowError
+from spark_kafka_sink.producer.bad_rows.row_error import TOPIC_ROW_ERRORS, RowError
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.produce import PartitionResponse

@@ -16,10 +16,10 @@ import pyarrow as pa
 from spark_kafka_sink.kafka.records import record_decoder, record_encoder
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.compression import compress
+from spark_kafka_sink.kafka.records.header_lists import HEADER_LISTS
 from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE, BatchHeader
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.buffer.batch_layout import BatchLimits, lay_out
-from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.enums import Codec

@@ -15,8 +15,8 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.records import record_encoder
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.producer.bad_rows.dead_letter import DeadLetterTopic, is_letter
 from spark_kafka_sink.producer.buffer.batch_layout import ranges_within
-from spark_kafka_sink.producer.dead_letter import DeadLetterTopic, is_letter
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.send.batch_split import (
     closed_batch,

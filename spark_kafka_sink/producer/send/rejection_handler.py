@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.records.record_decoder import Record
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
-    from spark_kafka_sink.producer.bad_rows import BadRowCounter
+    from spark_kafka_sink.producer.bad_rows.bad_row_counter import BadRowCounter
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.rows import RowNumbers
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.common.errors import ColumnError
-from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.bad_rows.row_error import RowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,7 @@ from spark_kafka_sink.common.text import TOPIC_NAMES, is_topic_name
 from spark_kafka_sink.common.time_zones import ZONE_SETTING, system_zone, utc_offsets
 from spark_kafka_sink.kafka.records.columns import Columns, read_bytes
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
-from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.bad_rows.row_error import RowError
 from spark_kafka_sink.producer.rows import Rows, row_name
 from spark_kafka_sink.spark.rows.chunk_ranges import chunk_ranges
 from spark_kafka_sink.spark.rows.row_checks import RowChecks

@@ -19,9 +19,9 @@ from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.columns.cells import NOT_UTF8, Cells
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingError, EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
+from spark_kafka_sink.kafka.records.header_lists import constant_column, with_headers
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
-from spark_kafka_sink.producer.dead_letter import constant_column, with_headers
-from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.bad_rows.row_error import RowError
 from spark_kafka_sink.spark.runtime.internals import local_property
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.kafka.records.columns import Columns
-from spark_kafka_sink.producer.dead_letter import HEADER_LISTS
+from spark_kafka_sink.kafka.records.header_lists import HEADER_LISTS
 from spark_kafka_sink.producer.rows import Rows, row_name
 
 COUNT = 6

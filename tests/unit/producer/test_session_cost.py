@@ -17,8 +17,9 @@ import pytest
 
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.header_lists import HEADER_LISTS
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
-from spark_kafka_sink.producer.dead_letter import HEADER_LISTS, DeadLetterTopic
+from spark_kafka_sink.producer.bad_rows.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config, offline

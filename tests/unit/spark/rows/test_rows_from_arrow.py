@@ -15,7 +15,7 @@ from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.errors import ColumnError, ConfigError
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.kafka.records.columns import read_bytes
-from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.bad_rows.row_error import RowError
 from spark_kafka_sink.spark.rows.row_checks import RowChecks
 from spark_kafka_sink.spark.rows.rows_from_arrow import (
     FirstRow,

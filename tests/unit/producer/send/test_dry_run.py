@@ -12,8 +12,8 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.compression import compress
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
-from spark_kafka_sink.producer.dry_run import SAMPLED_BYTES, CodecSampler, is_sampled
 from spark_kafka_sink.producer.producer_id import ProducerIdState
+from spark_kafka_sink.producer.send.dry_run import SAMPLED_BYTES, CodecSampler, is_sampled
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.report.report_builder import ReportBuilder
 from spark_kafka_sink.report.task_attempt import TaskAttempt

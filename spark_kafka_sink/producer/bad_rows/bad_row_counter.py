@@ -15,7 +15,7 @@ import numpy as np
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.bad_rows.row_error import RowError
 from spark_kafka_sink.producer.rows import row_name
 from spark_kafka_sink.report.bad_row_count import EXAMPLES_KEPT, BadRowCount
 

@@ -10,6 +10,7 @@ import pytest
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.header_lists import HEADER_LISTS
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import Record
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
@@ -23,7 +24,6 @@ from tests.unit.producer.rejections import DEAD, tolerant
 LIMIT = 4_000
 BIG = b"x" * (LIMIT + 1_000)
 HALF = b"y" * (LIMIT // 2 + 200)
-HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
 Row = tuple[bytes | None, bytes | None, bytes | None]
 """Key, value, and the value of a header h (None: no headers)."""
 

@@ -19,16 +19,17 @@ import pyarrow.compute as pc
 from spark_kafka_sink.common.java_integers import MAX_INT
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.columns import lengths_of, nullable_lengths
+from spark_kafka_sink.kafka.records.header_lists import constant_column, list_lengths, with_headers
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers, size_bounds
-from spark_kafka_sink.producer.dead_letter_parts import (
+from spark_kafka_sink.producer.bad_rows.dead_letter_parts import (
     ALL_PARTS,
     RowPart,
     add_omission,
     omission_note,
     omit_more,
 )
-from spark_kafka_sink.producer.row_error import RowError
+from spark_kafka_sink.producer.bad_rows.row_error import RowError
 from spark_kafka_sink.producer.rows import Rows
 
 if TYPE_CHECKING:
@@ -39,14 +40,12 @@ if TYPE_CHECKING:
     from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
     from spark_kafka_sink.kafka.records.record_decoder import Record
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
-    from spark_kafka_sink.producer.dead_letter_parts import Parts
+    from spark_kafka_sink.producer.bad_rows.dead_letter_parts import Parts
 
     Headers = tuple[tuple[str, bytes | None], ...]
     Errors = NDArray[np.int8]
     """The `RowError` of each of n rows."""
 
-HEADER_LISTS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
-"""The type of header columns that can become dead letters."""
 _MAX_DETAILS_CHARS = 500
 """Maximum length of a broker's error message, in characters."""
 _CONTEXT = tuple(
@@ -221,11 +220,6 @@ def _context_of(record: Record) -> Headers:
     return last if tuple(name for name, _ in last) == _CONTEXT else ()
 
 
-def constant_column(value: bytes, count: int) -> pa.Array[Any]:
-    """Return a column with the same value in each row."""
-    return pa.repeat(pa.scalar(value, pa.binary()), count)
-
-
 def _letter_message(error: RowError, omitted: RowPart, details: str = "") -> bytes:
     cause = f": {details[:_MAX_DETAILS_CHARS]}" if details else ""
     return f"{error.message}{cause}{omission_note(omitted)}".encode()
@@ -258,7 +252,7 @@ def _present_parts(rows: Rows) -> Parts:
     if columns.key is not None:
         present |= np.where(np.asarray(columns.key.is_null()), RowPart.NONE, RowPart.KEY)
     if lists is not None:
-        present |= np.where(_list_lengths(lists) > 0, RowPart.HEADERS, RowPart.NONE)
+        present |= np.where(list_lengths(lists) > 0, RowPart.HEADERS, RowPart.NONE)
     return present.astype(np.int8)
 
 
@@ -308,39 +302,3 @@ def _partitions(rows: Rows) -> pa.Array[Any]:
     if rows.partition is None:
         return pa.nulls(len(rows), pa.binary())
     return rows.partition.cast(pa.string()).cast(pa.binary())
-
-
-def with_headers(
-    lists: pa.ListArray[Any] | None, context: list[tuple[str, pa.Array[Any]]]
-) -> pa.ListArray[Any]:
-    """Return each row's headers, followed by the context headers.
-
-    `context` contains pairs of a key and a column of n values.
-    """
-    count = len(context[0][1])
-    counts = np.zeros(count, np.int64) if lists is None else _list_lengths(lists)
-    width = len(context)
-    keys = [pa.array([name.encode()], pa.binary()) for name, _ in context]
-    added = pa.StructArray.from_arrays(
-        [
-            pa.concat_arrays([key.take(np.zeros(count, np.int32)) for key in keys]),
-            pa.concat_arrays([values for _, values in context]),
-        ],
-        names=["key", "value"],
-    )
-    entries = added if lists is None else pa.concat_arrays([lists.flatten(), added])
-    offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(counts + width, out=offsets[1:])
-    order = np.empty(int(offsets[-1]), np.int64)
-    is_own = np.ones(len(order), np.bool_)
-    base = len(entries) - len(added)
-    for position in range(width):
-        places = offsets[1:].astype(np.int64) - width + position
-        order[places] = base + position * count + np.arange(count)
-        is_own[places] = False
-    order[is_own] = np.arange(base)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), entries.take(order))
-
-
-def _list_lengths(lists: pa.ListArray[Any]) -> NDArray[np.int64]:
-    return np.asarray(pc.list_value_length(lists).fill_null(0)).astype(np.int64)
