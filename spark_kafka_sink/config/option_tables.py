@@ -105,8 +105,8 @@ class ProducerOptions:
         TRANSACTION_TIMEOUT, 60_000, sink_default=0
     )
     """With exactly-once: maximum time from the first row of a task to the driver's decision, after
-    which the broker aborts the transaction. At least 60000 unless atomicBatch is set. 0: the
-    broker's maximum (transaction.max.timeout.ms).
+    which the broker aborts the transaction. At least 60000 unless atomicBatch or twoPhaseCommit is
+    set. 0: the broker's maximum (transaction.max.timeout.ms).
     """
 
     # Batches

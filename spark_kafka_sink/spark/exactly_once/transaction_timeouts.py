@@ -95,7 +95,7 @@ def _too_short(requested: int | None, cap: int) -> errors.ConfigError:
         hint = f"{raise_cap.capitalize()}."
     else:
         cause = f"option kafka.{TRANSACTION_TIMEOUT} is {requested}"
-        hint = "Raise it, or remove it to use the brokers' maximum."
+        hint = "Raise it, or remove it to use the brokers' maximum"
         hint += "." if cap >= MIN_TIMEOUT_MS else f", and {raise_cap}."
     return errors.ConfigError(
         f"{cause}; deliveryGuarantee=exactly-once needs at least {MIN_TIMEOUT_MS}: with a shorter "
