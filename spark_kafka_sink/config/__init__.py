@@ -7,6 +7,7 @@ that is set as a reference.
 In reading order:
 
 - `sink_config`: the resulting `ProducerConfig` and `SinkConfig`
+- `client_config`: the part of them that a Kafka client uses, and its options
 - `config_builder`: parse all options of a write, and convert their values
 - `known_options`: classify options by name; lists of ignored and rejected names
 - `aliases`: librdkafka's names for options that have a different name in Java's producer
@@ -14,7 +15,7 @@ In reading order:
 - `units`: the unit of an option's number, and numbers with a unit such as "64MB"
 - `option_definition`: the definition of an option (name, type, default, allowed values)
 - `option_parser`: parse a value; the errors for values that are not allowed
-- `option_tables`: the tables of all options, and the fields that they set
+- `option_tables`: the tables of all other options, and the fields that they set
 - `enums`: enums for options that accept a fixed set of names
 - `rules`: rules that involve several options: contradictions and derived values
 - `addresses`: parse `kafka.bootstrap.servers`

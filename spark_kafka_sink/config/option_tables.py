@@ -10,21 +10,20 @@ ProducerConfig. `sink_default` is this sink's default if it differs from Java's.
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from spark_kafka_sink.config import enums
+from spark_kafka_sink.config.client_config import ClientConfig
 from spark_kafka_sink.config.dead_letters import DEAD_LETTER_OPTIONS
 from spark_kafka_sink.config.exactly_once import EXACTLY_ONCE_OPTIONS, TRANSACTION_TIMEOUT
 from spark_kafka_sink.config.formats import FORMAT_OPTIONS
 from spark_kafka_sink.config.option_definition import (
     Option,
-    OptionType,
     boolean_field,
     enum_field,
     int_field,
     int_option,
     long_field,
-    option_field,
     options_of,
     text_field,
     text_option,
@@ -33,42 +32,12 @@ from spark_kafka_sink.config.schema_registry import REGISTRY_OPTIONS
 from spark_kafka_sink.config.throttling import THROTTLING_OPTIONS
 from spark_kafka_sink.config.topic_creation import TOPIC_CREATION_OPTIONS
 
-if TYPE_CHECKING:
-    from spark_kafka_sink.common.debug_log import DebugContext
-
 BATCH_WRITE_LINGER_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerOptions:
-    """Options that are set as `kafka.<name>`."""
-
-    # Connections
-    bootstrap_servers: tuple[str, ...] = option_field(
-        Option(OptionType.LIST, "bootstrap.servers", None), default=MISSING
-    )
-    """Initial brokers to connect to: host:port, separated by commas. Required."""
-    client_id: str = text_field("client.id", "")
-    """Client id for quotas, metrics and logs of the brokers. Default: kafkaprod-APPLICATION for
-    tasks, or kafkaprod-APPLICATION-QUERY for named queries (from spark.app.name and queryName);
-    kafkaprod-admin for the driver.
-    """
-    reconnect_backoff_ms: int = long_field("reconnect.backoff.ms", 50)
-    """Longest wait before the first reconnection to a broker; doubled after each attempt. The wait
-    is a random part of it.
-    """
-    reconnect_backoff_max_ms: int = long_field("reconnect.backoff.max.ms", 1_000)
-    """Maximum wait between two connection attempts."""
-    connections_max_idle_ms: int = long_field("connections.max.idle.ms", 540_000, low=-1)
-    """Idle time after which a connection is closed; -1: never."""
-    socket_connection_setup_timeout_ms: int = long_field(
-        "socket.connection.setup.timeout.ms", 10_000
-    )
-    """Maximum time to establish a TCP connection."""
-    send_buffer_bytes: int = int_field("send.buffer.bytes", 131_072, sink_default=-1, low=-1)
-    """Size of the socket's send buffer; -1: the system's default."""
-    receive_buffer_bytes: int = int_field("receive.buffer.bytes", 32_768, sink_default=-1, low=-1)
-    """Size of the socket's receive buffer; -1: the system's default."""
+class ProducerOptions(ClientConfig):
+    """Options that are set as `kafka.<name>`, in addition to those of a client."""
 
     # Delivery
     acks: enums.Acks = text_field(
@@ -85,14 +54,6 @@ class ProducerOptions:
     """Maximum time to deliver a record after it was appended. The timeout restarts while the broker
     acknowledges earlier records of the partition or throttles the client because of a quota.
     """
-    request_timeout_ms: int = int_field("request.timeout.ms", 30_000)
-    """Maximum time to wait for the response to a request."""
-    retry_backoff_ms: int = long_field("retry.backoff.ms", 100)
-    """Longest wait before the first retry; doubled after each retry. The wait is a random part of
-    it.
-    """
-    retry_backoff_max_ms: int = long_field("retry.backoff.max.ms", 1_000)
-    """Maximum wait between two retries."""
     max_in_flight: int = int_field("max.in.flight.requests.per.connection", 5, low=1)
     """Maximum number of requests in flight to a broker; at most 5 with idempotence."""
     enable_gapless_guarantee: bool = boolean_field(
@@ -159,7 +120,7 @@ class ProducerOptions:
     )
     """zstd level; higher levels are slower and compress better."""
 
-    # Partitions and metadata
+    # Partitions
     partitioner_class: ClassVar[Option] = text_option(
         "partitioner.class",
         enums.PartitionerName.DEFAULT.value,
@@ -195,23 +156,6 @@ class ProducerOptions:
     """Exclude a broker's partitions for rows without a key if it has not responded for this long;
     0: never exclude them.
     """
-    allow_auto_create_topics: bool = boolean_field(
-        "allow.auto.create.topics", True, is_java_option=False
-    )
-    """Let the broker create missing topics."""
-    metadata_max_age_ms: int = long_field("metadata.max.age.ms", 300_000)
-    """Maximum age of metadata (leaders, partitions) before it is refreshed."""
-    metadata_recovery_strategy: enums.RecoveryStrategy = enum_field(
-        "metadata.recovery.strategy", enums.RecoveryStrategy.REBOOTSTRAP
-    )
-    """Action if no known broker is reachable: start again from bootstrap.servers (rebootstrap),
-    or keep trying the known brokers (none).
-    """
-    metadata_recovery_rebootstrap_trigger_ms: int = long_field(
-        "metadata.recovery.rebootstrap.trigger.ms", 300_000
-    )
-    """Time without a metadata response after which the client starts again from bootstrap.servers.
-    """
 
     # Monitoring
     statistics_interval_ms: int = int_field(
@@ -220,15 +164,9 @@ class ProducerOptions:
     """Interval between two statistics lines (JSON, to the logger spark_kafka_sink.statistics, or to
     files at statisticsPath); 0: none.
     """
-    debug: tuple[DebugContext, ...] = text_field(
-        "debug", "", is_java_option=False, field_default=MISSING
-    )
-    """Debug contexts to log, separated by commas: broker, metadata, topic, queue, msg, protocol,
-    eos, security, all. librdkafka's other contexts are accepted.
-    """
 
 
-PRODUCER_OPTIONS = options_of(ProducerOptions)
+PRODUCER_OPTIONS = (*options_of(ClientConfig), *options_of(ProducerOptions))
 """Options that are set as `kafka.<name>`."""
 
 

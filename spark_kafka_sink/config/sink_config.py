@@ -10,7 +10,6 @@ from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
 from spark_kafka_sink.config.option_definition import fields_of
 from spark_kafka_sink.config.option_tables import ProducerOptions, WriteOptions
-from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.config.throttling import ThrottlingConfig
 from spark_kafka_sink.config.topic_creation import TopicCreation
 
@@ -19,23 +18,15 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.formats import FormatsConfig
 
-DEFAULT_CLIENT_ID = "kafkaprod"
-"""client.id if neither the user nor Spark provides a name."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerConfig(ProducerOptions):
-    """The configuration of a producer.
-
-    Fields are named after Java's options and use their units. Only `security` contains secrets, and
-    its repr does not show them.
-    """
+    """The configuration of a producer, and of its client."""
 
     max_batched_request_size: int
     """Maximum size of a Produce request with several batches, in bytes."""
     partitioner_function: str | None
     """The user's function as "module:function" if `partitioner` is FUNCTION."""
-    security: SecurityConfig = field(default_factory=SecurityConfig)
 
     @property
     def max_record_size(self) -> int:

@@ -13,13 +13,13 @@ from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
 from spark_kafka_sink.kafka.admin import topic_handlers
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
-from spark_kafka_sink.kafka.admin.topic_creator import topics_to_create
 from spark_kafka_sink.kafka.blocking.api_driver import ApiDriver
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.security.acl_commands import Acl, principal_of
+from spark_kafka_sink.producer.topic_creator import topics_to_create
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -165,7 +165,9 @@ class Doctor:
         if self.produce is ProduceAction.RECORD:
             yield produce_record(self._producer, topic, 2 * self.seconds)
         elif self.produce is ProduceAction.PROBE and exists:
-            yield send_probe(client, topic, client.deadline(self.seconds))
+            is_idempotent = self._producer.enable_idempotence
+            deadline = client.deadline(self.seconds)
+            yield send_probe(client, topic, deadline, is_idempotent=is_idempotent)
 
 
 def _try_addresses(client: BlockingClient, server: str, seconds: float) -> Diagnosis | None:

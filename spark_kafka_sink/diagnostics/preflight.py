@@ -23,8 +23,8 @@ from spark_kafka_sink.config.enums import PreflightMode
 from spark_kafka_sink.diagnostics import broker_checks
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding, Severity
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
-from spark_kafka_sink.kafka.admin.topic_creator import topics_to_create
 from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, borrowed_client
+from spark_kafka_sink.producer.topic_creator import topics_to_create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator

@@ -26,7 +26,6 @@ from spark_kafka_sink.kafka.blocking.api_driver import (
     LeaderHandler,
 )
 from spark_kafka_sink.kafka.blocking.lookups import LeaderLookup
-from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.logs.append_handlers import ProduceHandler
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
@@ -37,6 +36,7 @@ from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
 from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_attempt import TaskAttempt
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from spark_kafka_sink.config.client_config import ClientConfig
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
@@ -71,9 +72,11 @@ class _ProducerIdHandler(ApiHandler[str, None]):
         return KeyResult(code=int(outcome.response.error_code))
 
 
-def send_probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
+def send_probe(
+    client: BlockingClient, topic: str, deadline: float, *, is_idempotent: bool
+) -> Finding:
     """Request a producer id, then send the leader a batch that it must reject."""
-    if client.config.enable_idempotence:
+    if is_idempotent:
         ids = ApiDriver(client, _ProducerIdHandler(), (topic,))
         if not ids.run(deadline):
             return _timeout_finding(client, "InitProducerId", ids.latest_code)
@@ -88,7 +91,7 @@ def send_probe(client: BlockingClient, topic: str, deadline: float) -> Finding:
     return _probe_finding(topic, result.code, str(result.node), client.config)
 
 
-def _producer_id_finding(topic: str, code: int, config: ProducerConfig) -> Finding:
+def _producer_id_finding(topic: str, code: int, config: ClientConfig) -> Finding:
     """Return the finding for an error code from InitProducerId."""
     acls = AclCommandBuilder.of(config)
     if code not in error_codes.AUTHORIZATION_FAILED:
@@ -106,7 +109,7 @@ def _producer_id_finding(topic: str, code: int, config: ProducerConfig) -> Findi
     return Finding.failure(CheckStep.PERMISSIONS, error)
 
 
-def _probe_finding(topic: str, code: int, node: str, config: ProducerConfig) -> Finding:
+def _probe_finding(topic: str, code: int, node: str, config: ClientConfig) -> Finding:
     """Return the finding for the leader's response to the batch."""
     if code == error_codes.ErrorCode.invalid_required_acks:
         text = (
@@ -138,7 +141,7 @@ def produce_record(config: ProducerConfig, topic: str, seconds: float) -> Findin
         delivery_timeout_ms=min(config.delivery_timeout_ms, limit),
         request_timeout_ms=min(config.request_timeout_ms, limit),
     )
-    client = Client(quick)
+    client = ProducerClient(quick)
     try:
         session = ProducerSession(client)
         try:

@@ -13,6 +13,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
 from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.config.client_config import ClientConfig
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.diagnostics.topic_facts import Creation, TopicFacts
 
@@ -53,7 +54,7 @@ def check_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
     )
 
 
-def denied(acl: Acl, code: int, config: ProducerConfig, broker: str | None = None) -> Finding:
+def denied(acl: Acl, code: int, config: ClientConfig, broker: str | None = None) -> Finding:
     """Return the finding for a missing ACL, which a broker reported with this error code."""
     acls = AclCommandBuilder.of(config)
     error = errors.AuthorizationError(

@@ -1,6 +1,6 @@
 """A Kafka client without a producer, from bytes on the wire to blocking requests.
 
-All clients have a `ProducerConfig`: the driver and readers connect with the settings of the write.
+All clients have a `ClientConfig`: the driver and readers connect with the settings of the write.
 
 In reading order:
 

@@ -8,11 +8,12 @@ In reading order:
 
 - `session`: the writer thread's entry point (append, flush, report)
 - `session_pool`: the reuse of clients and producer ids by the next task
+- `producer_client`: the client of sessions
 - `session_settings`: a session's options
 - `rows`: a chunk of rows before encoding
 - `bad_rows`: the errors of individual rows, their count, and dead letters
 - `append`: the writer thread's stages, from validation to the accumulator
-- `limits`: rate limits, buffer quotas and circuit breakers
+- `limits`: rate limits, buffer quotas, circuit breakers, and the sizes that brokers have rejected
 - `buffer`: batches and memory accounting, shared by writer and sender
 - `reporting`: the session's report and debug events
 - `sender_assembly`: assembles the sender from the parts of the session
@@ -21,4 +22,5 @@ In reading order:
 - `transactions`: the session's transaction and its coordinator
 - `producer_id`: producer id and epoch, and the InitProducerId request
 - `acl_advisor`: determines the ACL missing after an authorization failure, and how to grant it
+- `topic_creator`: creates the missing topics of a write
 """

@@ -22,11 +22,11 @@ from spark_kafka_sink.producer.statistics.librdkafka_statistics import Statistic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.bad_rows.bad_row_counter import BadRowCounter
     from spark_kafka_sink.producer.bad_rows.dead_letter import DeadLetterTopic
     from spark_kafka_sink.producer.buffer.session_buffer import SessionBuffer
+    from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.reporting.session_reporting import SessionReporting
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class SenderAssembly:
     """The parts of a session that its sender uses."""
 
-    client: Client
+    client: ProducerClient
     settings: SessionSettings
     buffer: SessionBuffer
     reporting: SessionReporting

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_kafka_sink.kafka.client.client import THREAD_CHECK_S, Client
+from spark_kafka_sink.kafka.client.client import THREAD_CHECK_S
 from spark_kafka_sink.producer.acl_advisor import AclAdvisor
 from spark_kafka_sink.producer.append.admission_control import AdmissionControl
 from spark_kafka_sink.producer.append.chunk import RoutedChunk
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.recreated_topics import WrittenTopic
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.producer.append.chunk import AdmittedChunk
+    from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.send.sender import Sender
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
@@ -80,7 +81,7 @@ class ProducerSession:
 
     def __init__(
         self,
-        client: Client,
+        client: ProducerClient,
         *,
         identity: ProducerIdentity | None = None,
         settings: SessionSettings | None = None,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.client_pool import ClientPool
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.producer_id import ProducerIdentity
 from spark_kafka_sink.producer.session import ProducerSession
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 
 
-idle_clients: ClientPool[Client, ProducerIdentity] = ClientPool()
+idle_clients: ClientPool[ProducerClient, ProducerIdentity] = ClientPool()
 """Idle clients of this process, each with the producer id for the next session."""
 _clusters_without_client_bumps: set[tuple[str, ...]] = set()
 """Bootstrap servers of clusters that reject epochs which InitProducerId has not returned.
@@ -38,7 +38,7 @@ def borrow_session(
 
     Close the client if the session cannot be created.
     """
-    client, identity = idle_clients.borrow(config) or (Client(config), ProducerIdentity())
+    client, identity = idle_clients.borrow(config) or (ProducerClient(config), ProducerIdentity())
     identity.may_bump_epoch &= config.bootstrap_servers not in _clusters_without_client_bumps
     try:
         return ProducerSession(

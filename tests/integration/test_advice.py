@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import (
@@ -43,7 +43,7 @@ def write_session(
 ) -> DeliveryReport:
     """Write the chunks in one session and return its report."""
     with slow_link(kafka.bootstrap_servers, delay_s) as connect:
-        client = Client(config(kafka.bootstrap_servers, options), connect=connect)
+        client = ProducerClient(config(kafka.bootstrap_servers, options), connect=connect)
         session = ProducerSession(client)
         try:
             for chunk in chunks:

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import (
@@ -35,7 +35,7 @@ def config(bootstrap_servers: str, options: dict[str, Any]) -> ProducerConfig:
 @contextmanager
 def session(bootstrap_servers: str, **options: Any) -> Iterator[ProducerSession]:
     """Open a producer session with its own client."""
-    producer = ProducerSession(Client(config(bootstrap_servers, options)))
+    producer = ProducerSession(ProducerClient(config(bootstrap_servers, options)))
     try:
         yield producer
     finally:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from spark_kafka_sink.config.aliases import ALIASES
+from spark_kafka_sink.config.client_config import ClientConfig
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy
 from spark_kafka_sink.config.enums import ProfileName
 from spark_kafka_sink.config.exactly_once import ExactlyOnceConfig
@@ -32,6 +33,7 @@ from tools.docs.pages import attribute_docs, table
 
 _PREFIX = "kafka."
 _TABLES = (
+    ClientConfig,
     ProducerOptions,
     SecurityOptions,
     WriteOptions,

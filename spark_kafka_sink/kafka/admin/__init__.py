@@ -1,7 +1,7 @@
 """Blocking requests about topics and transactions.
 
-This package is used by the driver, its planning and commit processes, and the command line. Tasks
-use it only to create topics.
+The driver, its planning and commit processes and the command line use them; tasks only create
+topics.
 
 In reading order:
 
@@ -10,5 +10,4 @@ In reading order:
 - `transaction_admin`: starts, ends, describes, lists and fences transactions
 - `topic_handlers`: the requests about topics and configs, and their results
 - `topic_admin`: creates and describes topics, and reads topic and broker settings
-- `topic_creator`: creates the missing topics of a write
 """

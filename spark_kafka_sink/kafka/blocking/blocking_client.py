@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.config.sink_config import ProducerConfig
+    from spark_kafka_sink.config.client_config import ClientConfig
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
     from spark_kafka_sink.kafka.client.channel.background import Calls
     from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures
@@ -119,7 +119,7 @@ class BlockingClient:
     """
 
     def __init__(
-        self, config: ProducerConfig, connect: Connect | None = None, logins: Calls | None = None
+        self, config: ClientConfig, connect: Connect | None = None, logins: Calls | None = None
     ) -> None:
         self.config = config
         quiet = replace(config, allow_auto_create_topics=False)
@@ -358,7 +358,7 @@ class BlockingClient:
 
 
 @contextmanager
-def borrowed_client(config: ProducerConfig) -> Iterator[BlockingClient]:
+def borrowed_client(config: ClientConfig) -> Iterator[BlockingClient]:
     """Yield an idle client of this process, or a new client. Retain the client for the next call.
 
     After an exception in the `with` block, the client is closed.

@@ -22,7 +22,6 @@ In reading order:
 - `topic_denials`: topics that the client may not describe or create
 - `removed_partitions`: partitions of topics that were recreated with fewer
 - `rebootstrap_timer`: when to connect to the bootstrap servers again
-- `size_limits`: the sizes that brokers have rejected
 - `client`: network, metadata and sender thread for one configuration
 - `client_pool`: a process's idle clients, for reuse by the next task or driver step
 """

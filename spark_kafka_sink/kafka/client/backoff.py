@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from random import Random
 
-    from spark_kafka_sink.config.sink_config import ProducerConfig
+    from spark_kafka_sink.config.client_config import ClientConfig
 
 _MAX_DOUBLINGS = 30
 
@@ -25,7 +25,7 @@ def full_jitter(attempt: int, base_ms: int, cap_ms: int, random: Random) -> floa
     return random.uniform(0.0, ceiling) / 1000.0
 
 
-def retry_delay(config: ProducerConfig, attempt: int, random: Random) -> float:
+def retry_delay(config: ClientConfig, attempt: int, random: Random) -> float:
     """Return the delay in seconds before retry number `attempt`, according to retry.backoff.ms."""
     return full_jitter(attempt, config.retry_backoff_ms, config.retry_backoff_max_ms, random)
 
@@ -38,7 +38,7 @@ class RetryTimer:
         random: source of the jitter.
     """
 
-    def __init__(self, config: ProducerConfig, random: Random) -> None:
+    def __init__(self, config: ClientConfig, random: Random) -> None:
         self.due_at = 0.0
         """Time of the next attempt, in seconds of the caller's clock."""
         self._config = config

@@ -23,11 +23,10 @@ from spark_kafka_sink.kafka.client.connection_metrics import ConnectionMetrics
 from spark_kafka_sink.kafka.client.metadata import Metadata
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.client.outages import no_backlog
-from spark_kafka_sink.kafka.client.size_limits import BatchSizeLimits, RequestSizeLimit
 from spark_kafka_sink.kafka.security.credentials_fingerprint import credentials_fingerprint
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.sink_config import ProducerConfig
+    from spark_kafka_sink.config.client_config import ClientConfig
     from spark_kafka_sink.kafka.client.channel.background import Calls
     from spark_kafka_sink.kafka.client.channel.transport import Connect
     from spark_kafka_sink.kafka.client.request import Completion
@@ -79,7 +78,7 @@ class Client:
 
     def __init__(
         self,
-        config: ProducerConfig,
+        config: ClientConfig,
         *,
         clock: Clock | None = None,
         random: Random | None = None,
@@ -90,7 +89,6 @@ class Client:
         self.clock = clock or SystemClock()
         self.random = random or Random()
         """Shared by the writer and the sender thread. Each draw is atomic."""
-        self.batch_size_limits = BatchSizeLimits()
         self.credentials = credentials_fingerprint(config.security)
         """Fingerprint of the credentials at creation, to detect changes of referenced secrets."""
         self.name = new_id()
@@ -124,9 +122,6 @@ class Client:
 
         # Used only by the sender thread, or by the task's thread if the sender thread is not
         # running.
-        self.request_size_limit = RequestSizeLimit(
-            config.max_batched_request_size, config.max_request_size
-        )
         self.unclaimed_completions: deque[Completion] = deque()
         """Requests that were completed between tasks. The next loop might be waiting for some of
         them.

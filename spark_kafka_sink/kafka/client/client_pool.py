@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.security.credentials_fingerprint import (
 )
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.config.sink_config import ProducerConfig
+    from spark_kafka_sink.config.client_config import ClientConfig
 
 S = TypeVar("S")
 MAX_IDLE = 4
@@ -27,7 +27,9 @@ MAX_IDLE = 4
 class Reusable(Protocol):
     """A client that can be retained in a pool."""
 
-    config: ProducerConfig
+    @property
+    def config(self) -> ClientConfig:
+        """The configuration of the client."""
 
     @property
     def credentials(self) -> CredentialsFingerprint:
@@ -54,10 +56,10 @@ class ClientPool(Generic[C, S]):
     def __init__(self) -> None:
         self._lock = Lock()
         """Guards `_idle`; not held while a client is closed."""
-        self._idle: dict[tuple[int, ProducerConfig], tuple[C, S]] = {}
+        self._idle: dict[tuple[int, ClientConfig], tuple[C, S]] = {}
         """Clients by process id and configuration. The least recently used client comes first."""
 
-    def borrow(self, config: ProducerConfig) -> tuple[C, S] | None:
+    def borrow(self, config: ClientConfig) -> tuple[C, S] | None:
         """Remove and return a reusable idle client and its state, or return None."""
         with self._lock:
             kept = self._idle.pop((os.getpid(), config), None)

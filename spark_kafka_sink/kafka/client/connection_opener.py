@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.client.channel.transport import ChannelState, litera
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from spark_kafka_sink.config.sink_config import ProducerConfig
+    from spark_kafka_sink.config.client_config import ClientConfig
     from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
     from spark_kafka_sink.kafka.client.channel.background import CallResult, Calls
     from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class ConnectionOpener:
     """Opens the connections of a client. The caller waits for their sockets, and closes them."""
 
-    config: ProducerConfig
+    config: ClientConfig
     channels: ChannelBuilder
     metrics: ConnectionMetrics
     wakeup: Callable[[], None]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from random import Random
 
-    from spark_kafka_sink.config.sink_config import ProducerConfig
+    from spark_kafka_sink.config.client_config import ClientConfig
     from spark_kafka_sink.kafka.client.network_client import NetworkClient
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
@@ -52,9 +52,7 @@ _BOOTSTRAP_OUTAGE = "bootstrap servers"
 class Metadata:
     """The cluster snapshot, the topics that it must contain, and the time of the next request."""
 
-    def __init__(
-        self, config: ProducerConfig, random: Random, debug: DebugLog | None = None
-    ) -> None:
+    def __init__(self, config: ClientConfig, random: Random, debug: DebugLog | None = None) -> None:
         self._config = config
         self._random = random
         self._debug = debug or DebugLog()
@@ -270,8 +268,7 @@ class Metadata:
         ours, theirs = self.cluster.cluster_id, getattr(response, "cluster_id", None)
         if ours is not None and theirs not in {None, ours}:
             self.failure = DeliveryError(
-                f"the brokers now belong to cluster {theirs} instead of {ours}, which might "
-                "treat batches of this producer id as duplicates",
+                f"the brokers now belong to cluster {theirs} instead of {ours}",
                 hint="Check kafka.bootstrap.servers, then run the write again.",
             )
             return False
@@ -315,13 +312,12 @@ class Metadata:
             if (outage := self._outages.observe(topic, now, _LEADERLESS_LOG_S)) is not None:
                 _LOG.warning(
                     "topic %s: %d of %d partitions (%s) have had no leader for %.1f s; their "
-                    "records wait until delivery.timeout.ms = %d has passed%s",
+                    "records wait until delivery.timeout.ms has passed%s",
                     topic,
                     len(leaderless),
                     self.cluster.topics[topic].partition_count,
                     listed([*map(str, leaderless)], _MAX_LISTED_PARTITIONS),
                     now - outage.since,
-                    self._config.delivery_timeout_ms,
                     self._outages.take_omitted_note(),
                 )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError
 from spark_kafka_sink.common.wakeup import Wakeup
-from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID, ProducerConfig
+from spark_kafka_sink.config.client_config import DEFAULT_CLIENT_ID, ClientConfig
 from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
 from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, Calls
@@ -58,7 +58,7 @@ class NetworkClient:
 
     def __init__(
         self,
-        config: ProducerConfig,
+        config: ClientConfig,
         *,
         random: Random,
         connect: Connect | None = None,

@@ -16,8 +16,8 @@ from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.security.credentials import resolve_login
 
 if TYPE_CHECKING:
+    from spark_kafka_sink.config.client_config import ClientConfig
     from spark_kafka_sink.config.security.security_config import Login, SaslConfig, SecurityConfig
-    from spark_kafka_sink.config.sink_config import ProducerConfig
 
 
 ANONYMOUS = "ANONYMOUS"
@@ -122,7 +122,7 @@ class AclCommandBuilder:
     """A bootstrap server."""
 
     @classmethod
-    def of(cls, config: ProducerConfig) -> AclCommandBuilder:
+    def of(cls, config: ClientConfig) -> AclCommandBuilder:
         """Return the builder for the principal of this configuration."""
         return cls(config.security, config.bootstrap_servers[0])
 

@@ -21,11 +21,11 @@ from spark_kafka_sink.producer.rows import RowNumbers
 if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.client.size_limits import BatchSizeLimits
     from spark_kafka_sink.producer.append.chunk import RoutedChunk
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch_layout import Order, Timestamps
+    from spark_kafka_sink.producer.limits.size_limits import BatchSizeLimits
 
 
 _MIN_RECORD_BYTES_FOR_ROW_NUMBERS = 1024

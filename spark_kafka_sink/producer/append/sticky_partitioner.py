@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
-    from spark_kafka_sink.kafka.client.size_limits import BatchSizeLimits
     from spark_kafka_sink.producer.append.chunk import BlockedTargets
     from spark_kafka_sink.producer.append.route import Route
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.assigned_topics import AssignedTopics
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
     from spark_kafka_sink.producer.limits.circuit_breakers import CircuitBreakers
+    from spark_kafka_sink.producer.limits.size_limits import BatchSizeLimits
 
 
 @dataclass(kw_only=True, eq=False)

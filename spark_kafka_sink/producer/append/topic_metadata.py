@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.buffer.session_state import SessionState
+    from spark_kafka_sink.producer.producer_client import ProducerClient
 
 
 _REFRESH_INTERVAL_S = 1.0
@@ -33,7 +33,7 @@ class TopicMetadata:
     reasons for connection failures.
     """
 
-    def __init__(self, client: Client, acls: AclAdvisor, state: SessionState) -> None:
+    def __init__(self, client: ProducerClient, acls: AclAdvisor, state: SessionState) -> None:
         self._client = client
         self._acls = acls
         self._config = client.config

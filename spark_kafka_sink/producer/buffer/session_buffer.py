@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from spark_kafka_sink.config.throttling import ThrottlingConfig
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
+    from spark_kafka_sink.producer.producer_client import ProducerClient
 
 
 class SessionBuffer:
@@ -33,7 +33,7 @@ class SessionBuffer:
 
     def __init__(
         self,
-        client: Client,
+        client: ProducerClient,
         throttling: ThrottlingConfig,
         listeners: BatchListener,
         executor: Executor | None,

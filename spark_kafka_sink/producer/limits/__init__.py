@@ -7,4 +7,5 @@ In reading order:
 - `buffer_quotas`: the share of the buffer for each partition and broker
 - `breaker`: a circuit breaker, without threads and I/O
 - `circuit_breakers`: the circuit breakers of a session: for partitions, brokers and the job
+- `size_limits`: the sizes that brokers have rejected
 """

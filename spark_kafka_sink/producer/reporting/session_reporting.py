@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.debug_log import new_id
 from spark_kafka_sink.common.recreated_topics import WrittenTopics
-from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID
+from spark_kafka_sink.config.client_config import DEFAULT_CLIENT_ID
 from spark_kafka_sink.producer.buffer.batch_listener import BatchListeners
 from spark_kafka_sink.producer.reporting.producer_events import ProducerEvents
 from spark_kafka_sink.producer.reporting.report_listener import ReportListener

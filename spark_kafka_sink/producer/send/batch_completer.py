@@ -17,10 +17,10 @@ from spark_kafka_sink.producer.send import batch_failure
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
+    from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.batch_result import BatchResult
     from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
@@ -43,7 +43,7 @@ class BatchCompleter:
     It notifies the listeners, and frees the batches' memory.
     """
 
-    client: Client
+    client: ProducerClient
     accumulator: Accumulator
     partitions: SessionPartitions
     delivery_timeout: DeliveryTimeout

@@ -22,9 +22,9 @@ from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER, UNASSIGNE
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.session_state import SessionState
+    from spark_kafka_sink.producer.producer_client import ProducerClient
 
 
 class _ThrottlePause(NamedTuple):
@@ -40,7 +40,7 @@ class DeliveryTimeout:
     Times are in seconds (monotonic clock).
     """
 
-    def __init__(self, client: Client, state: SessionState) -> None:
+    def __init__(self, client: ProducerClient, state: SessionState) -> None:
         self._client = client
         self._state = state
         self._acknowledged_at: dict[int, float] = {}

@@ -20,13 +20,13 @@ from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.assigned_topics import AssignedTopics
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_queues import BatchQueues
     from spark_kafka_sink.producer.limits.circuit_breakers import CircuitBreakers
+    from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.send.partition_state import PartitionState
     from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
     from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
@@ -93,7 +93,7 @@ class DrainResult:
 class Drainer:
     """Selects the batches for each Produce request in a session; sender thread only."""
 
-    client: Client
+    client: ProducerClient
     accumulator: Accumulator
     assigned_topics: AssignedTopics
     queues: BatchQueues

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
+    from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.session_partitions import DrainedBatch
     from spark_kafka_sink.report.report_builder import ReportBuilder
@@ -101,7 +101,7 @@ class CodecSampler:
 class DryRun:
     """Completes batches without sending them; a dry run has no producer id."""
 
-    client: Client
+    client: ProducerClient
     listeners: BatchListener
     report: ReportBuilder
     completer: BatchCompleter

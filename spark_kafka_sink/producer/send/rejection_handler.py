@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.kafka.client.size_limits import half
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.produce import PartitionResponse
+from spark_kafka_sink.producer.limits.size_limits import half
 from spark_kafka_sink.producer.send.batch_completer import status_of
 from spark_kafka_sink.producer.send.batch_failure import batch_error, too_large
 from spark_kafka_sink.producer.send.batch_result import BatchResult

@@ -11,10 +11,10 @@ from spark_kafka_sink.producer.send.produce_request import produce_request
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
+    from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
     from spark_kafka_sink.producer.send.partition_state import PartitionState
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class RequestSender:
     """Sends the Produce requests of one session."""
 
-    client: Client
+    client: ProducerClient
     identity: ProducerIdentity
     delivery_timeout: DeliveryTimeout
     responses: ResponseHandler

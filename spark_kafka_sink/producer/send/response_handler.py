@@ -29,11 +29,11 @@ from spark_kafka_sink.producer.send.error_policy import (
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.errors import ProtocolError
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.kafka.protocol.produce import ProduceResponse, TopicKey
     from spark_kafka_sink.producer.buffer.batch_listener import BatchListener
     from spark_kafka_sink.producer.limits.circuit_breakers import CircuitBreakers
+    from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.delivery_timeout import DeliveryTimeout
@@ -67,7 +67,7 @@ response (KIP-219).
 class ResponseHandler:
     """Completes batches, returns them to their partition's retry queue, or rejects them."""
 
-    client: Client
+    client: ProducerClient
     identity: ProducerIdentity
     delivery_timeout: DeliveryTimeout
     completer: BatchCompleter

@@ -22,11 +22,11 @@ from spark_kafka_sink.producer.producer_id import ProducerIdRequester
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.buffer.accumulator import Accumulator
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.session_state import SessionState
+    from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
     from spark_kafka_sink.producer.send.drainer import Drainer, DrainResult
     from spark_kafka_sink.producer.send.failure_handler import FailureHandler
@@ -60,7 +60,7 @@ class Sender:
     The exceptions are `handle_crash` and `finish`: the writer thread may call them at the end.
     """
 
-    client: Client
+    client: ProducerClient
     state: SessionState
     accumulator: Accumulator
     partitions: SessionPartitions
@@ -191,8 +191,14 @@ class Sender:
             failure = DeliveryError(f"compression failed: {error_text(error)}")
             failure.__cause__ = error
             self.failures.fail(failure)
-        if self.client.metadata.failure is not None:
-            self.failures.fail(copy(self.client.metadata.failure))
+        if (other_cluster := self.client.metadata.failure) is not None:
+            self.failures.fail(
+                DeliveryError(
+                    f"{other_cluster.message}, which might treat batches of this producer id as "
+                    "duplicates",
+                    hint=other_cluster.hint,
+                )
+            )
         if (fatal := self.client.network.failures.fatal) is not None:
             self.failures.fail(copy(fatal))
 

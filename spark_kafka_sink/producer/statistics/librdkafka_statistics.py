@@ -38,13 +38,13 @@ from spark_kafka_sink.report.task_attempt import TaskAttempt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.producer.buffer.accumulator import (
         Accumulator,
         BatchTotals,
         BufferContents,
     )
     from spark_kafka_sink.producer.buffer.buffer_pool import BufferPool
+    from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.send.session_partitions import SessionPartitions
     from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
@@ -84,7 +84,7 @@ class Statistics:
     """The session's name."""
     path: str | None
     """Path of the files, without suffix; None for the log."""
-    client: Client
+    client: ProducerClient
     accumulator: Accumulator
     pool: BufferPool
     identity: ProducerIdentity

@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from spark_kafka_sink.common.errors import KafkaProdError
-    from spark_kafka_sink.kafka.client.client import Client
     from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.kafka.client.request import Completion, Request
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
         TransactionVersion,
     )
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
+    from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.transactions.producer_transaction import (
         SharedTransaction,
@@ -93,7 +93,7 @@ class TransactionManager:
 
     def __init__(
         self,
-        client: Client,
+        client: ProducerClient,
         identity: ProducerIdentity,
         settings: TransactionSettings,
         acls: AclAdvisor,

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyspark
 from pyspark import TaskContext
 
-from spark_kafka_sink.config.sink_config import DEFAULT_CLIENT_ID, ProducerConfig
+from spark_kafka_sink.config.client_config import DEFAULT_CLIENT_ID
 from spark_kafka_sink.kafka.security.shipped_files import locate_files
 from spark_kafka_sink.report.spark_settings import ARROW_BYTES, ARROW_COLUMNS, ARROW_RECORDS
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.spark.runtime import internals
 from spark_kafka_sink.spark.runtime.spark_releases import ARROW_BATCH_BYTES
+
+if TYPE_CHECKING:
+    from spark_kafka_sink.config.sink_config import ProducerConfig
 
 _DEFAULTS = {ARROW_BYTES: ARROW_BATCH_BYTES, ARROW_RECORDS: 10_000}
 """The default values in Spark."""

@@ -171,7 +171,7 @@ class TaskWriter:
         config = self.config
         if config.topic is not None or config.dry_run or not config.topic_creation.create:
             return lambda _: None
-        from spark_kafka_sink.kafka.admin.topic_creator import TopicCreator  # rarely needed
+        from spark_kafka_sink.producer.topic_creator import TopicCreator  # rarely needed
 
         producer = with_shipped_files(config.producer, self.artifact_folder)
         creator = TopicCreator(producer, config.topic_creation)

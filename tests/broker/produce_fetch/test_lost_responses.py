@@ -13,7 +13,7 @@ from spark_kafka_sink import DeliveryReport, EmbeddedBroker
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.dead_letters import DeadLetterPolicy, Tolerance
-from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
@@ -87,7 +87,7 @@ def write(session: ProducerSession) -> tuple[DeliveryReport, DeliveryError | Non
 def new_session(kafka: EmbeddedBroker) -> ProducerSession:
     options = {"linger_ms": 0, "request_timeout_ms": 2_000, "retry_backoff_ms": 10}
     policy = DeadLetterPolicy(tolerance=Tolerance.ALL, dead_letter_topic="dead")
-    client = Client(config(kafka.bootstrap_servers, options))
+    client = ProducerClient(config(kafka.bootstrap_servers, options))
     return ProducerSession(client, settings=SessionSettings(dead_letters=policy))
 
 

@@ -9,7 +9,7 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.common.errors import BufferTimeoutError
 from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
-from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
@@ -117,7 +117,7 @@ def append_until_it_fails(producer: ProducerSession, topic: str) -> tuple[Buffer
 
 @contextmanager
 def limited(broker: EmbeddedBroker, rates: RateLimits) -> Iterator[ProducerSession]:
-    client = Client(config(broker.bootstrap_servers, {}))
+    client = ProducerClient(config(broker.bootstrap_servers, {}))
     settings = SessionSettings(throttling=ThrottlingConfig(rates=rates))
     producer = ProducerSession(client, settings=settings)
     try:

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_attempt import TaskAttempt
@@ -79,7 +79,7 @@ def main(port: str, input_bytes: str, buffer_bytes: str, codec: str) -> None:
         "kafka.compression.type": codec,
         "kafka.batch.size": str(256 * 1024),
     }
-    client = Client(ProducerConfig.parse(options))
+    client = ProducerClient(ProducerConfig.parse(options))
     session = ProducerSession(client)
     session.append(rows(0))
     session.flush()

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.protocol.error_codes import COORDINATOR_UNAVAILABLE
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
@@ -37,7 +37,9 @@ def transaction(
     """Open a session with its own client that writes in a transaction and leaves it open."""
     transaction_settings = transaction or settings()
     producer = ProducerSession(
-        Client(config(bootstrap_servers, options)), settings=sink, transaction=transaction_settings
+        ProducerClient(config(bootstrap_servers, options)),
+        settings=sink,
+        transaction=transaction_settings,
     )
     try:
         yield producer

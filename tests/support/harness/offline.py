@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, ClusterTopic, Node
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.session import ProducerSession
 from tests.support.clock import ManualClock
 
@@ -42,7 +42,7 @@ def topic(name: str, partitions: int, leader: int = 1) -> ClusterTopic:
     return ClusterTopic(name, number, (leader,) * partitions, (0,) * partitions)
 
 
-class ManualClient(Client):
+class ManualClient(ProducerClient):
     """A client whose event loop runs only when a test calls it."""
 
     def __init__(

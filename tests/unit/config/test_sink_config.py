@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.config.client_config import ClientConfig
 from spark_kafka_sink.config.enums import (
     Acks,
     Codec,
@@ -21,7 +22,7 @@ from spark_kafka_sink.config.option_tables import ProducerOptions
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
 from tests.unit.config.parsing import DEVIATIONS, MINIMAL, failure, parse
 
-OPTION_FIELDS = declared_options(ProducerOptions)
+OPTION_FIELDS = declared_options(ClientConfig) | declared_options(ProducerOptions)
 DEFAULT = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"
 ROUND_ROBIN = "org.apache.kafka.clients.producer.RoundRobinPartitioner"
 

@@ -11,6 +11,7 @@ from spark_kafka_sink.common.histogram import Histogram, HistogramBuilder
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
 from spark_kafka_sink.kafka.client.client import THREAD_CHECK_S, Client
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.session import ProducerSession
 from tests.support.clock import ManualClock
 from tests.support.harness.offline import START_MS, ManualClient, config
@@ -53,7 +54,7 @@ def never(*_: object) -> NoReturn:
 
 
 def test_connections_count_for_a_session_until_it_is_closed() -> None:
-    client = Client(config(bootstrap_servers="127.0.0.1:1"), connect=never)
+    client = ProducerClient(config(bootstrap_servers="127.0.0.1:1"), connect=never)
     session = ProducerSession(client)
     meters = session.reporting.builder.recorder.brokers
     assert client.network.metrics.meters is meters

@@ -20,12 +20,13 @@ import pytest
 from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError
 from spark_kafka_sink.config.throttling import RateLimits, ThrottlingConfig
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeters
-from spark_kafka_sink.kafka.client.client import Client, Loop
+from spark_kafka_sink.kafka.client.client import Loop
 from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterSnapshot, Node
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer import session_pool as pool
 from spark_kafka_sink.producer.buffer.accumulator import Accumulator
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.send.batch_completer import BatchCompleter
 from spark_kafka_sink.producer.session import ProducerSession
@@ -102,7 +103,7 @@ class FaultyLoop:
         return self.loop.backlog(node_id, now)
 
 
-class FaultyClient(Client):
+class FaultyClient(ProducerClient):
     """A client whose iterations, and those of its loop, a test can replace."""
 
     iteration: Callable[[], object] | None = None
@@ -373,7 +374,7 @@ def test_thread_that_dies_while_loops_change_is_not_waited_for(change: str) -> N
 
 
 def test_next_task_gets_a_new_client_after_thread_death(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "Client", FaultyClient)
+    monkeypatch.setattr(pool, "ProducerClient", FaultyClient)
     settings = config(client_id="dead-threads")
     session = pool.borrow_session(settings)
     pool.give_back_session(session)
@@ -444,7 +445,7 @@ def exit_code(child: int) -> int:
     raise AssertionError("the child waits for ever")
 
 
-def await_death(client: Client) -> None:
+def await_death(client: ProducerClient) -> None:
     thread = client._thread
     assert thread is not None
     thread.join(SOON)
@@ -453,7 +454,7 @@ def await_death(client: Client) -> None:
 
 def test_sender_thread_that_the_system_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Thread, "start", no_thread)
-    client = Client(config(linger_ms=0), connect=refused)
+    client = ProducerClient(config(linger_ms=0), connect=refused)
     with pytest.raises(DeliveryError, match="the sender thread cannot start") as caught:
         ProducerSession(client)
     assert "ulimit -u" in str(caught.value)

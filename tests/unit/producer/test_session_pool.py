@@ -18,7 +18,7 @@ from spark_kafka_sink.config.security.security_config import (
     SecurityProtocol,
 )
 from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.kafka.client.client import Client
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import (
     borrow_session,
@@ -50,7 +50,7 @@ def settings(
     return replace(config(client_id=name), security=security)
 
 
-def client_of(producer: ProducerConfig) -> Client:
+def client_of(producer: ProducerConfig) -> ProducerClient:
     """Return the client that a task with this configuration gets, after releasing it."""
     session = borrow_session(producer)
     give_back_session(session)
@@ -148,9 +148,9 @@ def test_client_id_of_the_user_has_priority(of_user: str, of_task: str, shown: s
 def test_client_is_closed_if_the_session_cannot_be_created(
     part: str, is_pooled: bool, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clients: list[Client] = []
+    clients: list[ProducerClient] = []
 
-    class Recorded(Client):
+    class Recorded(ProducerClient):
         def close(self) -> None:
             super().close()
             clients.append(self)
@@ -158,7 +158,7 @@ def test_client_is_closed_if_the_session_cannot_be_created(
     def fail(*_: object, **__: object) -> NoReturn:
         raise ConfigError("no")
 
-    monkeypatch.setattr("spark_kafka_sink.producer.session_pool.Client", Recorded)
+    monkeypatch.setattr("spark_kafka_sink.producer.session_pool.ProducerClient", Recorded)
     if is_pooled:
         client_of(config(client_id=name))
     monkeypatch.setattr(f"spark_kafka_sink.producer.session.{part}", fail)

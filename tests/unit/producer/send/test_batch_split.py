@@ -10,13 +10,13 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.enums import Codec
-from spark_kafka_sink.kafka.client.size_limits import DOUBLED_AFTER_S, BatchSizeLimits, half
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
 from spark_kafka_sink.producer.buffer.batch import ProducerBatch
+from spark_kafka_sink.producer.limits.size_limits import DOUBLED_AFTER_S, BatchSizeLimits, half
 from spark_kafka_sink.producer.send.batch_split import (
     closed_batch,
     header_lists,

@@ -4,9 +4,9 @@ import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.kafka.client.size_limits import DOUBLED_AFTER_S, RequestSizeLimit
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.producer.limits.size_limits import DOUBLED_AFTER_S, RequestSizeLimit
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.offline import config
 from tests.support.harness.world import World, world

@@ -7,8 +7,8 @@ from typing import NoReturn
 import pytest
 
 from spark_kafka_sink.common.errors import DeliveryError
-from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from tests.support.harness.coordinator import CoordinatorFault
@@ -90,7 +90,7 @@ def test_abort_does_not_wait_for_a_crashed_sender(monkeypatch: pytest.MonkeyPatc
         crashing.set()
         raise RuntimeError("crashed")
 
-    client = Client(config(linger_ms=0))
+    client = ProducerClient(config(linger_ms=0))
     monkeypatch.setattr(client.network, "poll", crash)
     session = ProducerSession(client, transaction=SETTINGS)
     assert crashing.wait(SOON)
