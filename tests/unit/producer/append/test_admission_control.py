@@ -1,11 +1,8 @@
-"""Buffer shares of a stalled broker's partitions, and progress of the other partitions."""
+"""Buffer shares of a stalled broker's partitions, progress of the others, and open breakers."""
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +11,6 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import BufferTimeoutError, DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
-from spark_kafka_sink.kafka.client.cluster_snapshot import ClusterTopic
-from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.append.chunk import Chunk, RoutedChunk
@@ -23,35 +18,18 @@ from spark_kafka_sink.producer.buffer.batch import ProducerBatch
 from spark_kafka_sink.producer.limits.breaker import BatchOutcome
 from spark_kafka_sink.producer.rows import Rows
 from spark_kafka_sink.producer.session_settings import SessionSettings
-from tests.support.harness.fake import FakeCluster, Fault, Peer
-from tests.support.harness.world import World, world
+from tests.support.harness.fake import FakeCluster
+from tests.support.harness.world import World
+from tests.unit.producer.stalled_broker import (
+    BUFFER,
+    STALLED,
+    bytes_of_stalled,
+    held_now,
+    numbered_rows,
+    stalled_cluster,
+)
 
-BUFFER = 64_000
 SHARE = BUFFER // 2
-STALLED = 2
-
-
-class StallingCluster(FakeCluster):
-    """A cluster whose stalled brokers accept requests but do not process them."""
-
-    def __init__(self) -> None:
-        super().__init__(nodes=2, topics={"t": 4})
-        self.stalled: set[int] = set()
-        self._waiting: list[tuple[Peer, memoryview]] = []
-
-    def serve(self, peer: Peer, frame: memoryview) -> None:
-        if peer.node in self.stalled:
-            self._waiting.append((peer, memoryview(bytes(frame))))
-        else:
-            super().serve(peer, frame)
-
-    def resume(self) -> None:
-        """Process the requests that the stalled brokers have received."""
-        self.stalled.clear()
-        for peer, frame in self._waiting:
-            if peer in self.peers:
-                self.serve(peer, frame)
-        self._waiting.clear()
 
 
 class Writer:
@@ -90,43 +68,8 @@ class Writer:
         return True
 
 
-@contextmanager
-def stalled_cluster(
-    settings: SessionSettings | None = None, **options: Any
-) -> Iterator[tuple[World, StallingCluster]]:
-    """Create two brokers; the second one accepts nothing after `stall`."""
-    cluster = StallingCluster()
-    settings_of_world: dict[str, Any] = {
-        "buffer_memory": BUFFER,
-        "request_timeout_ms": 10**7,
-        "delivery_timeout_ms": 10**8,
-    }
-    with world(cluster, settings, **{**settings_of_world, **options}) as sim:
-        for partition in range(4):
-            sim.send([b"first"], partition)
-        sim.close_batches()
-        sim.finish()
-        cluster.stalled.add(STALLED)
-        yield sim, cluster
-
-
 def unkeyed(rows: int) -> Rows:
     return Rows(columns=Columns(value=pa.array([b"." * 90] * rows, pa.binary())), topics=("t",))
-
-
-def numbered_rows(first: int, rows: int) -> Rows:
-    """Create numbered rows, assigned to the partitions in rotation."""
-    numbers = range(first, first + rows)
-    return Rows(
-        columns=Columns(value=pa.array([b"%06d" % n + b"." * 84 for n in numbers], pa.binary())),
-        topics=("t",),
-        partition=pa.array([n % 4 for n in numbers], pa.int32()),
-    )
-
-
-def bytes_of_stalled(sim: World) -> int:
-    quotas = sim.buffer.quotas
-    return sum(quotas.charged_bytes(TopicPartition("t", number)) for number in (1, 3))
 
 
 def unassigned_records(sim: World) -> list[ProducerBatch]:
@@ -150,42 +93,6 @@ def in_flight(sim: World, *partitions: int) -> int:
 
 def logged(cluster: FakeCluster, *partitions: int) -> int:
     return sum(cluster.logs["t", partition].end for partition in partitions)
-
-
-class ConcurrentTopics(dict[str, ClusterTopic]):
-    """Topics of a metadata lookup during which the writer appends rows of other topics."""
-
-    def __init__(self, topics: Mapping[str, ClusterTopic], sim: World) -> None:
-        super().__init__(topics)
-        others = [info for name, info in topics.items() if name != "t"]
-        self._writer = threading.Thread(target=self._append_others, args=(sim, others))
-
-    @staticmethod
-    def _append_others(sim: World, others: list[ClusterTopic]) -> None:
-        for info in others:
-            list(sim.session.admission.in_quota_order(routed(sim, unkeyed(1), info)))
-
-    def __contains__(self, name: object) -> bool:
-        if not self._writer.ident:
-            self._writer.start()
-            self._writer.join(0.3)  # the writer waits for the lock
-        return super().__contains__(name)
-
-    def join(self) -> None:
-        self._writer.join()
-
-
-def test_writer_adds_topic_while_sender_counts_shares() -> None:
-    with world(FakeCluster(nodes=2, topics={"t": 4, "u": 4}), buffer_memory=BUFFER) as sim:
-        sim.send([b"." * 5_000], 0)
-        quotas, cluster = sim.buffer.quotas, sim.client.metadata.cluster
-        learning = ConcurrentTopics(cluster.topics, sim)
-        over_quota = quotas.partitions_over_quota(SHARE, replace(cluster, topics=learning))
-        assert 0 in over_quota["t"]
-        learning.join()
-        assert quotas._names == {"t", "u"}
-        sim.close_batches()
-        sim.finish()
 
 
 @pytest.mark.parametrize("batch_size", [1_000, 8_000])
@@ -212,19 +119,20 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
     with stalled_cluster() as (sim, cluster):
         chunk, count = 40, 200
         writer = Writer(sim, [numbered_rows(40 * number, chunk) for number in range(count)])
-        most = quiet = 0
+        most = blocked_steps = 0
 
-        def is_blocked() -> bool:
-            """Return True if the writer has waited for two seconds and other partitions have no
-            data.
+        def stays_blocked() -> bool:
+            """Return True after 400 steps, two seconds, in which the writer has waited and other
+            partitions had no data.
             """
-            nonlocal most, quiet
+            nonlocal most, blocked_steps
             most = max(most, bytes_of_stalled(sim))
             waits = sim.buffer.pool.writer_waiting_since is not None
-            quiet = quiet + 1 if waits and not any(held_now(sim)[::2]) else 0
-            return quiet == 400
+            is_blocked = waits and not any(held_now(sim)[::2])
+            blocked_steps = blocked_steps + 1 if is_blocked else 0
+            return blocked_steps == 400
 
-        assert writer.step_until(is_blocked)
+        assert writer.step_until(stays_blocked)
         assert SHARE * 3 // 4 < most <= SHARE
         # Rows of the other partitions in the blocked chunk have been delivered.
         assert logged(cluster, 0, 2) - 2 == (writer.appended + 1) * chunk // 2
@@ -237,11 +145,6 @@ def test_rows_of_stalled_partition_wait_after_their_share_while_others_continue(
         for partition in range(4):
             values = [int(v[:6]) for v in cluster.logs["t", partition].values()[1:] if v]
             assert values == list(range(partition, chunk * count, 4))
-
-
-def held_now(sim: World) -> list[int]:
-    quotas = sim.buffer.quotas
-    return [quotas.charged_bytes(TopicPartition("t", number)) for number in range(4)]
 
 
 def test_wait_for_share_ends_after_max_block_ms_and_error_names_partition() -> None:
@@ -275,30 +178,8 @@ def test_without_shares_stalled_broker_takes_the_whole_buffer() -> None:
         assert writer.step_until(lambda: writer.done)
 
 
-def test_slice_that_pins_an_old_chunk_is_copied() -> None:
-    with stalled_cluster(buffer_memory=1 << 20, batch_size=100_000, linger_ms=10**6) as (
-        sim,
-        cluster,
-    ):
-        sim.session.append(numbered_rows(0, 400))
-        sim.appended += 400
-        sim.close_batches()
-        pool = sim.buffer.pool
-        sim.run(lambda: not any(held_now(sim)[::2]))
-        before = pool.used
-        assert before > 1.8 * bytes_of_stalled(sim)
-        sim.clock.advance(1.0)
-        with sim.blocked_writer():
-            sim.steps(2)
-        assert pool.used == bytes_of_stalled(sim)
-        cluster.resume()
-        sim.finish()
-        sim.check_accounting()
-        assert [v and v[:6] for v in cluster.logs["t", 1].values()[1:3]] == [b"000001", b"000005"]
-
-
-def routed(sim: World, rows: Rows, info: ClusterTopic | None = None) -> RoutedChunk:
-    info = info or sim.client.metadata.cluster.topics["t"]
+def routed(sim: World, rows: Rows) -> RoutedChunk:
+    info = sim.client.metadata.cluster.topics["t"]
     sizes = np.full(len(rows), 100, np.int64)
     route = sim.session.partitioner.assign(rows, (info,))
     blocked_targets = sim.session.admission.blocked_targets_of(Chunk(rows, (info,), sizes))
@@ -313,35 +194,6 @@ def broken_rows(sim: World, rows: Rows) -> list[bool] | None:
 
 def guarded(breaker: BreakerConfig) -> SessionSettings:
     return SessionSettings(throttling=ThrottlingConfig(breaker=breaker))
-
-
-def test_open_breaker_sends_nothing_until_its_pause_ends() -> None:
-    breaker = BreakerConfig(target=Thresholds(retry_percent=75), min_batches=4, open_ms=9_000)
-    with world(settings=guarded(breaker)) as sim:
-        sim.deliver_batches(1)
-        sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 3)
-        sim.send_batches(1)
-        sim.run(lambda: len(sim.cluster.seen) == 4, 0.1)
-        sim.steps(1, 0.1)
-        opened = sim.clock.monotonic()
-        info = sim.client.metadata.cluster.topics["t"]
-        assert sim.session.admission.find_open_breakers(info) == {0, 1, 2, 3, UNASSIGNED}
-        sim.finish(0.1)
-        assert sim.cluster.seen[-1].at - opened == pytest.approx(9.0, abs=0.3)
-        assert sim.session.admission.find_open_breakers(info) == frozenset()
-        sim.check_accounting()
-
-
-def test_job_breaker_fails_session_with_its_reason() -> None:
-    breaker = BreakerConfig(job=Thresholds(retry_percent=80), min_batches=5)
-    with world(settings=guarded(breaker)) as sim:
-        sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 50)
-        sim.send_batches(2)
-        with pytest.raises(DeliveryError, match="breaker opened: of 5 responses"):
-            sim.finish(0.1)
-        assert sim.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
-        assert len(sim.cluster.seen) == 5
-        sim.check_accounting()
 
 
 def test_rows_of_partition_with_open_breaker_are_known() -> None:
@@ -367,11 +219,3 @@ def test_keyless_rows_are_rejected_only_if_all_partitions_have_open_breakers() -
             topic_partition, now = TopicPartition("t", partition), sim.clock.monotonic()
             sim.buffer.breakers.record(topic_partition, 9, BatchOutcome.FAILED, "X", now)
         assert broken_rows(sim, rows) == [True] * 3
-
-
-def test_batch_closes_at_maximum_record_count() -> None:
-    with world(batch_num_messages=3, linger_ms=10**6) as sim:
-        sim.send([b"%d" % number for number in range(8)])
-        sim.run(lambda: sim.cluster.logs["t", 0].end == 6)
-        sim.steps(50)
-        assert [len(sim.cluster.logs["t", 0].batches), sim.cluster.logs["t", 0].end] == [2, 6]

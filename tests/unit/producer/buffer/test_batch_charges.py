@@ -4,6 +4,12 @@ import pytest
 
 from spark_kafka_sink.config.enums import Codec
 from tests.unit.producer.buffer.accumulator_harness import AccumulatorHarness
+from tests.unit.producer.stalled_broker import (
+    bytes_of_stalled,
+    held_now,
+    numbered_rows,
+    stalled_cluster,
+)
 
 
 @pytest.fixture
@@ -58,3 +64,25 @@ def test_batch_that_expires_during_compression_releases_its_memory() -> None:
     assert harness.accumulator.store_compressed() is None
     assert harness.memory.used == 0
     assert harness.state.incomplete_batches == 0
+
+
+def test_slice_that_pins_an_old_chunk_is_copied() -> None:
+    with stalled_cluster(buffer_memory=1 << 20, batch_size=100_000, linger_ms=10**6) as (
+        sim,
+        cluster,
+    ):
+        sim.session.append(numbered_rows(0, 400))
+        sim.appended += 400
+        sim.close_batches()
+        pool = sim.buffer.pool
+        sim.run(lambda: not any(held_now(sim)[::2]))
+        before = pool.used
+        assert before > 1.8 * bytes_of_stalled(sim)
+        sim.clock.advance(1.0)
+        with sim.blocked_writer():
+            sim.steps(2)
+        assert pool.used == bytes_of_stalled(sim)
+        cluster.resume()
+        sim.finish()
+        sim.check_accounting()
+        assert [v and v[:6] for v in cluster.logs["t", 1].values()[1:3]] == [b"000001", b"000005"]

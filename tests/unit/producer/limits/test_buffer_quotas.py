@@ -1,7 +1,7 @@
 """Buffer shares of partitions and brokers."""
 
 from dataclasses import replace
-from threading import RLock
+from threading import RLock, Thread
 from types import MappingProxyType
 
 import pytest
@@ -129,3 +129,27 @@ def test_nothing_is_full_without_a_limit() -> None:
     quotas.add_topics([WIDE])
     quotas.change(partition_of(0), 1 << 40)
     assert not quotas.partitions_over_quota(1 << 40, cluster(WIDE))
+
+
+class ConcurrentTopics(dict[str, ClusterTopic]):
+    """Topics whose lookup lets another thread add a topic to the quotas."""
+
+    def __init__(self, topics: dict[str, ClusterTopic], quotas: BufferQuotas) -> None:
+        super().__init__(topics)
+        self.writer = Thread(target=quotas.add_topics, args=(topics.values(),))
+
+    def __contains__(self, name: object) -> bool:
+        if not self.writer.ident:
+            self.writer.start()
+            self.writer.join(0.3)  # the writer waits for the lock
+        return super().__contains__(name)
+
+
+def test_writer_adds_topic_while_sender_counts_shares() -> None:
+    quotas, both = BufferQuotas(LIMIT, RLock()), (topic("t", 1), topic("u", 1))
+    quotas.add_topics(both[:1])
+    quotas.change(partition_of(0), 1_000)
+    topics = ConcurrentTopics(known(*both), quotas)
+    assert not quotas.partitions_over_quota(1, ClusterSnapshot(topics=MappingProxyType(topics)))
+    topics.writer.join()
+    assert quotas.partitions_over_quota(1, cluster(*both)) == {"t": {0}}

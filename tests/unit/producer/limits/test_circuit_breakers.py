@@ -1,10 +1,17 @@
 """Breakers per partition, broker and job; retry storms; stalled brokers."""
 
+import pytest
+
+from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.config.throttling import BreakerConfig, Thresholds, ThrottlingConfig
-from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED, TopicPartition
 from spark_kafka_sink.producer.limits.breaker import BatchOutcome
 from spark_kafka_sink.producer.limits.circuit_breakers import CircuitBreakers
+from spark_kafka_sink.producer.session_settings import SessionSettings
+from tests.support.harness.fake import Fault
+from tests.support.harness.world import world
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 GOOD, RETRIED, FAILED = BatchOutcome
@@ -124,3 +131,36 @@ def test_failures_of_one_partition_are_not_a_storm() -> None:
     for number in range(10):
         watch.record(SECOND, OTHER, RETRIED, "X", 11.0 + number / 100)
     assert watch.ramp.factor(11.1) == 1 / 16
+
+
+def guarded(breaker: BreakerConfig) -> SessionSettings:
+    return SessionSettings(throttling=ThrottlingConfig(breaker=breaker))
+
+
+def test_open_breaker_sends_nothing_until_its_pause_ends() -> None:
+    breaker = BreakerConfig(target=Thresholds(retry_percent=75), min_batches=4, open_ms=9_000)
+    with world(settings=guarded(breaker)) as sim:
+        sim.deliver_batches(1)
+        sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 3)
+        sim.send_batches(1)
+        sim.run(lambda: len(sim.cluster.seen) == 4, 0.1)
+        sim.steps(1, 0.1)
+        opened = sim.clock.monotonic()
+        info = sim.client.metadata.cluster.topics["t"]
+        assert sim.session.admission.find_open_breakers(info) == {0, 1, 2, 3, UNASSIGNED}
+        sim.finish(0.1)
+        assert sim.cluster.seen[-1].at - opened == pytest.approx(9.0, abs=0.3)
+        assert sim.session.admission.find_open_breakers(info) == frozenset()
+        sim.check_accounting()
+
+
+def test_job_breaker_fails_session_with_its_reason() -> None:
+    breaker = BreakerConfig(job=Thresholds(retry_percent=80), min_batches=5)
+    with world(settings=guarded(breaker)) as sim:
+        sim.fault(*[Fault(error=ErrorCode.not_enough_replicas)] * 50)
+        sim.send_batches(2)
+        with pytest.raises(DeliveryError, match="breaker opened: of 5 responses"):
+            sim.finish(0.1)
+        assert sim.statuses() == {DeliveryStatus.NOT_PERSISTED: 6}
+        assert len(sim.cluster.seen) == 5
+        sim.check_accounting()

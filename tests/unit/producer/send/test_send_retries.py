@@ -274,22 +274,6 @@ def test_leader_change_in_metadata_waits_for_old_leader() -> None:
         check_log(sim, values)
 
 
-def test_metadata_is_refreshed_until_a_dead_leader_is_replaced() -> None:
-    """The cluster detects the failure late and returns the old leader until then."""
-    cluster = FakeCluster(nodes=2, topics={"t": 2})
-    with world(cluster) as sim:
-        first = sim.deliver_batches(1)
-        cluster.still_listed = {1}
-        cluster.stop(1)
-        values = first + sim.send_batches(3)
-        sim.steps(400)
-        assert not cluster.logs["t", 0].values()[3:]
-        cluster.still_listed = set()
-        cluster.move("t", 0, 2)
-        sim.finish()
-        check_log(sim, values)
-
-
 def test_retry_stays_within_the_batches_that_brokers_remember() -> None:
     """The batch is in the log with four behind it; four new ones behind its retry would be too
     many.
