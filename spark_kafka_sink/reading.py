@@ -9,7 +9,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.logs.topic_reader import TIMEOUT_S, TopicReader
-from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
+from spark_kafka_sink.kafka.protocol.isolation_level import IsolationLevel
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords
 
 _MAX_RECORDS = 1_000_000

@@ -15,7 +15,7 @@ from spark_kafka_sink.cli.option_fields import cli_option, command
 from spark_kafka_sink.common.delivery_status import partition_name
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.logs.topic_reader import OffsetRange, TopicReader
-from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
+from spark_kafka_sink.kafka.protocol.isolation_level import IsolationLevel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,6 @@ REQUESTED_BY = {
     ResourceType.CLUSTER: "include_cluster_authorized_operations",
 }
 """The field with which a client requests the authorized operations."""
-NOT_REQUESTED = -(2**31)
-"""Value of the authorized operations if the client did not request them."""
 _CONFIGS = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
 _OPERATIONS = {
     ResourceType.TOPIC: (

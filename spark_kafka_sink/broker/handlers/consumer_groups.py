@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.authorization.authorized_operations import NOT_REQUESTED
 from spark_kafka_sink.broker.coordinator.classic_group import ClassicGroupState, JoinRequest
 from spark_kafka_sink.broker.handlers.request_context import HandlerResult, NoFields, RequestContext
-from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
+from spark_kafka_sink.kafka.protocol.acl import NO_OPERATIONS, AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -153,7 +152,7 @@ def describe_group(context: RequestContext, group_id: str) -> FieldValues | Erro
             "group_state": "Dead",
             "error_code": ErrorCode.group_id_not_found,
             "error_message": f"Group {group_id} not found.",
-            "authorized_operations": NOT_REQUESTED,
+            "authorized_operations": NO_OPERATIONS,
         }
     allowed = context.requested_operations(ResourceType.GROUP, group_id)
     if group is None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.authorization.authorized_operations import NOT_REQUESTED
 from spark_kafka_sink.broker.authorization.denials import CLUSTER_NAME
 from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.handlers.cluster import describe_brokers
 from spark_kafka_sink.broker.requests.response_error import ResponseError
 from spark_kafka_sink.broker.requests.shapes import id_of, unknown_topic
-from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
+from spark_kafka_sink.kafka.protocol.acl import NO_OPERATIONS, AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def _find_topic(context: RequestContext, item: Any) -> FieldValues:
             "error_code": ErrorCode.topic_authorization_failed,
             "name": displayed_name,
             "topic_id": by_id,
-            "topic_authorized_operations": NOT_REQUESTED,
+            "topic_authorized_operations": NO_OPERATIONS,
         }
     return _describe_topic(context, topic) if topic else _create_if_enabled(context, name)
 

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from spark_kafka_sink.broker.authorization.authorized_operations import (
-    NOT_REQUESTED,
     REQUESTED_BY,
     authorized_operations,
 )
@@ -27,8 +26,9 @@ from spark_kafka_sink.broker.requests.shapes import (
     id_of,
     name_of,
 )
+from spark_kafka_sink.kafka.protocol.acl import NO_OPERATIONS
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
+from spark_kafka_sink.kafka.protocol.isolation_level import IsolationLevel
 from spark_kafka_sink.kafka.protocol.messages import FieldValues
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 
@@ -98,9 +98,9 @@ class RequestContext(NamedTuple):
         return authorized_operations(self.cluster.denials, self.user, type_, name)
 
     def requested_operations(self, type_: ResourceType, name: str | None = CLUSTER_NAME) -> int:
-        """Return the authorized operations on a resource, or `NOT_REQUESTED`."""
+        """Return the authorized operations on a resource, or `NO_OPERATIONS`."""
         if not self.get(REQUESTED_BY[type_], False):
-            return NOT_REQUESTED
+            return NO_OPERATIONS
         return self.authorized_operations(type_, name or "")
 
     def coordinates(self, key: str) -> bool:

@@ -14,5 +14,6 @@ In reading order:
 - `tls_socket`: a non-blocking TLS socket
 - `request_thread`: the optional second thread
 - `dispatcher`: SASL authentication and decoding of requests
+- `plain_produce`: reads Produce requests for one partition, and writes their responses
 - `response_channel`: passes a request to its handler, and sends the response
 """

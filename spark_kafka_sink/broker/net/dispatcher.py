@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
 from spark_kafka_sink.broker.handlers.request_context import RequestContext, ServedApi
+from spark_kafka_sink.broker.net.plain_produce import try_read_produce_request
 from spark_kafka_sink.broker.net.response_channel import ResponseChannel
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import messages
 from spark_kafka_sink.kafka.protocol.message_format import decode
-from spark_kafka_sink.kafka.protocol.produce import try_read_produce_request
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 from spark_kafka_sink.kafka.security.acl_commands import ANONYMOUS
 

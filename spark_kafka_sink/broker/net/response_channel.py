@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.broker.handlers.request_context import NoFields, RequestContext, ServedApi
+from spark_kafka_sink.broker.net.plain_produce import try_write_produce_response
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import messages
-from spark_kafka_sink.kafka.protocol.produce import try_write_produce_response
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 
 if TYPE_CHECKING:

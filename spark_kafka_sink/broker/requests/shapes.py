@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_kafka_sink.broker.requests.response_error import ResponseError
+from spark_kafka_sink.kafka.protocol.acl import NO_OPERATIONS
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.messages import FieldValues
 from spark_kafka_sink.kafka.protocol.send_buffers import RecordBuffers
@@ -34,7 +35,7 @@ _NO_RECORDS = {
 _NAME = {"name": "name"}
 _NAME_AND_ID = {"name": "name", "topic_id": "topic_id"}
 _RESOURCE = {"resource_type": "resource_type", "resource_name": "resource_name"}
-_NO_TOPIC = {"topic_id": None, "partitions": (), "topic_authorized_operations": -(2**31)}
+_NO_TOPIC = {"topic_id": None, "partitions": (), "topic_authorized_operations": NO_OPERATIONS}
 
 
 def _result_fields(result: ItemResult, error: str, failed: Mapping[str, Any]) -> FieldValues:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.kafka.blocking.api_driver import MANY_KEYS, ApiHandler, KeyResult, only_item
 from spark_kafka_sink.kafka.blocking.lookups import ControllerLookup, K, Lookup
 from spark_kafka_sink.kafka.protocol import error_codes
+from spark_kafka_sink.kafka.protocol.acl import NO_OPERATIONS
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 
 ALL_TOPICS = ""
-_NO_OPERATIONS = -(2**31)
-"""Value of an operations field that was not requested, or that the broker does not support."""
 _RETRIABLE_AT_CONTROLLER = error_codes.CONNECTION_LOST | {
     ErrorCode.not_controller,
     ErrorCode.request_timed_out,
@@ -136,8 +135,8 @@ def _parse_description(topic: Any, cluster_operations: int | None) -> TopicDescr
 
 
 def _operations(message: Any, name: str) -> int | None:
-    bits = getattr(message, name, _NO_OPERATIONS)
-    return None if bits == _NO_OPERATIONS else int(bits)
+    bits = getattr(message, name, NO_OPERATIONS)
+    return None if bits == NO_OPERATIONS else int(bits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.kafka.blocking.api_driver import KeyResult, LeaderHandler, only_item
-from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
+from spark_kafka_sink.kafka.protocol.isolation_level import IsolationLevel
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

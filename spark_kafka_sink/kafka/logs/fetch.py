@@ -22,7 +22,7 @@ from spark_kafka_sink.kafka.blocking.lookups import LeaderLookup
 from spark_kafka_sink.kafka.blocking.partition_offsets import CONSUMER, leader_epoch, only_partition
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import TOPIC_RECREATED, ErrorCode, error_name
-from spark_kafka_sink.kafka.protocol.list_offsets import IsolationLevel
+from spark_kafka_sink.kafka.protocol.isolation_level import IsolationLevel
 from spark_kafka_sink.kafka.protocol.versions import FETCH_WITH_TOPIC_IDS, ApiKey
 from spark_kafka_sink.kafka.records import record_batch
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader

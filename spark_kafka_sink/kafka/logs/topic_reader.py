@@ -32,7 +32,8 @@ from spark_kafka_sink.kafka.logs.fetch import (
 )
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
-from spark_kafka_sink.kafka.protocol.list_offsets import EARLIEST, LATEST, IsolationLevel
+from spark_kafka_sink.kafka.protocol.isolation_level import IsolationLevel
+from spark_kafka_sink.kafka.protocol.list_offsets import EARLIEST, LATEST
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.consumer_record import consumer_record
 from spark_kafka_sink.kafka.records.control_batch import read_marker

@@ -12,9 +12,11 @@ In reading order:
 - `message_format`: encode and decode messages, with a check of every length
 - `acl`: operations and resource types of ACLs
 - `config_resource_type`: types of resources that have configs
-- `list_offsets`: special timestamps of ListOffsets, and isolation levels
+- `list_offsets`: special timestamps of ListOffsets
+- `isolation_level`: isolation levels of readers
 - `versions`: API keys, the versions that this client supports, and finalized features
 - `messages`: request and response headers, and messages built from plain values
-- `produce`: read and write Produce requests and responses without copying records
+- `produce_layout`: the layout of Produce requests and responses, which client and broker share
+- `produce`: write Produce requests and read their responses, without copying records
 - `transactions`: transaction states, protocol versions and requests
 """

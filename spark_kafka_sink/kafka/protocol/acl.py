@@ -6,6 +6,9 @@ from enum import IntEnum, StrEnum
 
 from spark_kafka_sink.common.errors import ConfigError
 
+NO_OPERATIONS = -(2**31)
+"""Authorized operations (KIP-430) that were not requested, or that the broker does not support."""
+
 
 class AclOperation(IntEnum):
     """Operations with their codes, which are also the bit numbers in KIP-430's bit fields."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_kafka_sink.broker.net.plain_produce import try_write_produce_response
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol import produce
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
@@ -19,7 +20,6 @@ from spark_kafka_sink.kafka.protocol.produce import (
     ProduceResponse,
     from_message,
     produce_response_reader,
-    try_write_produce_response,
 )
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from spark_kafka_sink.broker.net.plain_produce import try_read_produce_request
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.protocol.message_format import decode, encode, milliseconds
 from spark_kafka_sink.kafka.protocol.messages import build
-from spark_kafka_sink.kafka.protocol.produce import try_read_produce_request
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 from tests.support.entities import entities
 
