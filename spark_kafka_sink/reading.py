@@ -46,8 +46,8 @@ def read_records(
         options: options of a write, with values of any type; only connection options are used.
 
     Returns:
-        A list of `ConsumerRecord`, by topic, partition and offset, with the methods `to_pandas()`,
-        `to_arrow()` and `to_spark(spark)`.
+        A list of `ConsumerRecord`, by topic as given, partition and offset, with the methods
+        `to_pandas()`, `to_arrow()` and `to_spark(spark)`.
 
     Raises:
         ConfigError: an option is invalid, or there are too many records without a `limit`.

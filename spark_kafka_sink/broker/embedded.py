@@ -206,7 +206,7 @@ class EmbeddedBroker(SecurityControls):
     def records(
         self, *topics: str, options: Mapping[str, str] | None = None
     ) -> ConsumerRecords | list[DecodedRecord]:
-        """Return the records for read_committed consumers, sorted by topic, partition and offset.
+        """Return the records for read_committed consumers, by topic as given, partition and offset.
 
         Args:
             topics: the topics to read.
