@@ -23,10 +23,8 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.record_batch import NO_SEQUENCE, next_sequence
-from spark_kafka_sink.producer.transactions.producer_transaction import (
-    FIRST_EPOCH,
-    second_attempt_error,
-)
+from spark_kafka_sink.producer.transactions.transaction_errors import second_attempt_error
+from spark_kafka_sink.producer.transactions.transaction_settings import FIRST_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.send.sender import Sender
-    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+    from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.progress_counts import ProgressCounts
     from spark_kafka_sink.report.task_attempt import TaskAttempt

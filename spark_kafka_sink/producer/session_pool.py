@@ -17,7 +17,7 @@ from spark_kafka_sink.producer.session import ProducerSession
 if TYPE_CHECKING:
     from spark_kafka_sink.config.sink_config import ProducerConfig
     from spark_kafka_sink.producer.session_settings import SessionSettings
-    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+    from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 
 
 idle_clients: ClientPool[ProducerClient, ProducerIdentity] = ClientPool()

@@ -9,7 +9,7 @@ from typing_extensions import Buffer
 from spark_kafka_sink.kafka.protocol.frame import FrameReader
 from spark_kafka_sink.kafka.protocol.messages import read_request_header
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
-from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 from tests.golden.jvm_messages import parse
 from tests.golden.jvm_records import read_batches, write_batch
 from tests.support.harness.fake import FakeCluster, FakeTransport

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.producer_id import ProducerIdRequester
-from spark_kafka_sink.producer.transactions.producer_transaction import cancelled_error
+from spark_kafka_sink.producer.transactions.transaction_errors import cancelled_error
 from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 
 if TYPE_CHECKING:

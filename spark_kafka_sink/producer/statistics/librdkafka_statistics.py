@@ -27,7 +27,7 @@ from spark_kafka_sink.producer.statistics.librdkafka_format import (
     window,
 )
 from spark_kafka_sink.producer.statistics.statistics_files import StatisticsFiles
-from spark_kafka_sink.producer.transactions.producer_transaction import (
+from spark_kafka_sink.producer.transactions.producer_transaction_state import (
     FAILED,
     ProducerTransactionState,
 )

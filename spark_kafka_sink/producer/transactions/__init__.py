@@ -5,8 +5,9 @@ commit. Source: KIP-98, KIP-890, KIP-939; Kafka's ``TransactionManager``.
 
 In reading order:
 
-- `producer_transaction`: the settings, the states and their transitions, and errors of the whole
-  transaction
+- `transaction_settings`: the settings
+- `producer_transaction_state`: the states and their transitions
+- `transaction_errors`: errors of the whole transaction
 - `transaction_partitions`: the partitions to add (transactions V1)
 - `transaction_timer`: when the transaction began, and its timeout
 - `transaction_manager`: drives the transaction from the sender's loop

@@ -13,12 +13,12 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.transactions.coordinator_errors import error_code
 from spark_kafka_sink.producer.transactions.coordinator_requests import negotiated_request
-from spark_kafka_sink.producer.transactions.producer_transaction import aborted_write_error
+from spark_kafka_sink.producer.transactions.transaction_errors import aborted_write_error
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.kafka.client.request import Request
-    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+    from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 
 
 def flag_request(

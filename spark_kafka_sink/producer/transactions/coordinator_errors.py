@@ -24,14 +24,14 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.transactions.producer_transaction import RUN_AGAIN
+from spark_kafka_sink.producer.transactions.transaction_errors import RUN_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from spark_kafka_sink.kafka.client.request import Completion
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
-    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+    from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 
 _FENCED = "a newer producer uses the transactional id, or the coordinator has ended the transaction"
 _MESSAGES: Mapping[int, str] = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
-    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+    from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 
 _FINDS_TRANSACTIONS = 1
 """First version of FindCoordinator for transactional ids (KIP-98)."""

@@ -11,13 +11,15 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.transactions import coordinator_requests
 from spark_kafka_sink.producer.transactions.coordinator_errors import RETRYING, action_for
-from spark_kafka_sink.producer.transactions.producer_transaction import ProducerTransactionState
+from spark_kafka_sink.producer.transactions.producer_transaction_state import (
+    ProducerTransactionState,
+)
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
-    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+    from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 
 _ALREADY_ENDED = frozenset(
     {

@@ -29,23 +29,25 @@ from spark_kafka_sink.producer.transactions.coordinator_errors import (
     worst_code,
 )
 from spark_kafka_sink.producer.transactions.find_coordinator import CoordinatorLookup
-from spark_kafka_sink.producer.transactions.producer_transaction import (
+from spark_kafka_sink.producer.transactions.producer_transaction_state import (
     ENDED,
     FAILED,
-    FIRST_EPOCH,
     ProducerTransactionState,
-    mark_uncommittable,
     next_state,
-    second_attempt_error,
 )
 from spark_kafka_sink.producer.transactions.transaction_abort import (
     abort_request,
     state_after_abort,
 )
+from spark_kafka_sink.producer.transactions.transaction_errors import (
+    mark_uncommittable,
+    second_attempt_error,
+)
 from spark_kafka_sink.producer.transactions.transaction_partitions import (
     AddState,
     TransactionPartitions,
 )
+from spark_kafka_sink.producer.transactions.transaction_settings import FIRST_EPOCH
 from spark_kafka_sink.producer.transactions.transaction_timer import TransactionTimer
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.acl_advisor import AclAdvisor
     from spark_kafka_sink.producer.producer_client import ProducerClient
     from spark_kafka_sink.producer.producer_id import ProducerIdentity
-    from spark_kafka_sink.producer.transactions.producer_transaction import (
+    from spark_kafka_sink.producer.transactions.transaction_settings import (
         SharedTransaction,
         TransactionSettings,
     )

@@ -15,7 +15,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 
 if TYPE_CHECKING:
     from spark_kafka_sink.common.clock import Clock
-    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+    from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 
 _LOG = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
     TaskTransactionalId,
     abort_flag_id,
 )
-from spark_kafka_sink.producer.transactions.producer_transaction import (
+from spark_kafka_sink.producer.transactions.transaction_settings import (
     SharedTransaction,
     TransactionSettings,
 )

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.rows import Rows
     from spark_kafka_sink.producer.session import ProducerSession
     from spark_kafka_sink.producer.session_settings import SessionSettings
-    from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+    from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles
     from spark_kafka_sink.spark.writers.commit_messages import CommitMessage

@@ -20,7 +20,7 @@ from spark_kafka_sink.producer.session_pool import (
     discard_session,
     give_back_session,
 )
-from spark_kafka_sink.producer.transactions.producer_transaction import (
+from spark_kafka_sink.producer.transactions.transaction_settings import (
     SharedTransaction,
     TransactionSettings,
 )

@@ -28,7 +28,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.blocking.blocking_client import borrowed_client
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.producer.session_pool import borrow_session, give_back_session
-from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.support.producer_writes import numbered

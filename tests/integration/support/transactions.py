@@ -13,7 +13,7 @@ from spark_kafka_sink.producer.producer_client import ProducerClient
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_pool import discard_session
 from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 from tests.support.producer_writes import config
 from tests.support.waiting import retry
 from tools.support.raw_client import RawClient

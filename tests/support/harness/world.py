@@ -24,7 +24,7 @@ from spark_kafka_sink.producer.send.sender import Sender
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.producer.session_settings import SessionSettings
 from spark_kafka_sink.producer.statistics.librdkafka_statistics import Statistics
-from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.support.clock import ManualClock

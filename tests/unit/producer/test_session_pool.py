@@ -27,7 +27,7 @@ from spark_kafka_sink.producer.session_pool import (
     idle_clients,
 )
 from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.offline import config
 from tests.support.harness.world import world

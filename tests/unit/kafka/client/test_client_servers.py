@@ -13,7 +13,7 @@ from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.messages import build
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
-from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 from tests.support.clock import ManualClock
 from tests.support.harness import handlers
 from tests.support.harness.fake import FakeCluster, Fault

@@ -14,7 +14,7 @@ from spark_kafka_sink.producer.transactions.abort_flag_check import (
     flag_failure_code,
     flag_request,
 )
-from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 from tests.support.harness.coordinator import CoordinatorFault, FakeTransaction
 from tests.support.harness.world import World, world
 from tests.unit.producer.transactions.transactional_session import (

@@ -19,9 +19,9 @@ from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, 
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
 from spark_kafka_sink.producer.send import drainer
-from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
 from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
 from spark_kafka_sink.producer.transactions.transaction_partitions import TransactionPartitions
+from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 from tests.support.harness.coordinator import HANDLERS, CoordinatorFault, FakeCoordinator
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world

@@ -8,7 +8,7 @@ from spark_kafka_sink.common.errors import DeliveryError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.transactions.producer_transaction import (
+from spark_kafka_sink.producer.transactions.transaction_settings import (
     SharedTransaction,
     TransactionSettings,
 )

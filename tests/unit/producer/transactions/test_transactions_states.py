@@ -8,7 +8,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCo
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.transactions.coordinator_errors import CoordinatorAction, action_for
-from spark_kafka_sink.producer.transactions.producer_transaction import (
+from spark_kafka_sink.producer.transactions.producer_transaction_state import (
     ENDED,
     FAILED,
     ProducerTransactionState,

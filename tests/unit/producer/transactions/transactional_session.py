@@ -2,7 +2,7 @@
 
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
-from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 from tests.support.harness.coordinator import CoordinatorFault
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import World

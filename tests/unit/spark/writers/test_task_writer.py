@@ -8,7 +8,7 @@ import pytest
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.producer import session_pool
 from spark_kafka_sink.producer.session import ProducerSession
-from spark_kafka_sink.producer.transactions.producer_transaction import TransactionSettings
+from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter
 from tests.support.column_roles import column_roles
