@@ -7,6 +7,7 @@ requests. `buffer` contains the state that the threads share.
 In reading order:
 
 - `session`: the writer thread's entry point (append, flush, report)
+- `session_assembly`: creates the parts of a session
 - `session_pool`: the reuse of clients and producer ids by the next task
 - `producer_client`: the client of sessions
 - `session_settings`: a session's options
@@ -16,7 +17,6 @@ In reading order:
 - `limits`: rate limits, buffer quotas, circuit breakers, and the sizes that brokers have rejected
 - `buffer`: batches and memory accounting, shared by writer and sender
 - `reporting`: the session's report and debug events
-- `sender_assembly`: assembles the sender from the parts of the session
 - `send`: the sender thread, from draining batches to handling responses
 - `statistics`: statistics of the session in librdkafka's structure
 - `transactions`: the session's transaction and its coordinator

@@ -12,23 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spark_kafka_sink.kafka.client.client import THREAD_CHECK_S
-from spark_kafka_sink.producer.acl_advisor import AclAdvisor
-from spark_kafka_sink.producer.append.admission_control import AdmissionControl
 from spark_kafka_sink.producer.append.chunk import RoutedChunk
-from spark_kafka_sink.producer.append.chunk_encoder import ChunkEncoder
-from spark_kafka_sink.producer.append.partitioner import Partitioner
-from spark_kafka_sink.producer.append.sticky_partitioner import StickyPartitioner
-from spark_kafka_sink.producer.append.topic_metadata import TopicMetadata
-from spark_kafka_sink.producer.append.validator import RowValidator
-from spark_kafka_sink.producer.bad_rows.bad_row_counter import BadRowCounter
-from spark_kafka_sink.producer.bad_rows.dead_letter import DeadLetterTopic
 from spark_kafka_sink.producer.bad_rows.row_error import RowError
-from spark_kafka_sink.producer.buffer.session_buffer import SessionBuffer
-from spark_kafka_sink.producer.producer_id import ProducerIdentity
-from spark_kafka_sink.producer.reporting.session_reporting import SessionReporting
-from spark_kafka_sink.producer.sender_assembly import SenderAssembly
-from spark_kafka_sink.producer.session_settings import SessionSettings
-from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
+from spark_kafka_sink.producer.session_assembly import SessionAssembly
 from spark_kafka_sink.report.metrics.metrics_recorder import TopicCounts
 
 if TYPE_CHECKING:
@@ -40,8 +26,9 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.producer.append.chunk import AdmittedChunk
     from spark_kafka_sink.producer.producer_client import ProducerClient
+    from spark_kafka_sink.producer.producer_id import ProducerIdentity
     from spark_kafka_sink.producer.rows import Rows
-    from spark_kafka_sink.producer.send.sender import Sender
+    from spark_kafka_sink.producer.session_settings import SessionSettings
     from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
     from spark_kafka_sink.report.delivery_report import DeliveryReport
     from spark_kafka_sink.report.progress_counts import ProgressCounts
@@ -88,47 +75,25 @@ class ProducerSession:
         executor: Executor | None = None,
         transaction: TransactionSettings | None = None,
     ) -> None:
+        assembly = SessionAssembly(client, identity, settings, executor, transaction)
         self.client = client
-        if transaction is not None:
-            identity = ProducerIdentity(transactional_id=transaction.transactional_id)
-        self.identity = identity or ProducerIdentity()
-        self.identity.begin_session()
-        self._settings = settings or SessionSettings()
-        self.reporting = SessionReporting(client.config, self._settings)
-        self.buffer = SessionBuffer(
-            client, self._settings.throttling, self.reporting.listeners, executor
-        )
-        policy = self._settings.dead_letters
-        acl = None if transaction is None else transaction.acl
-        self._acls = AclAdvisor(client, policy.dead_letter_topic, acl)
-        self._bad_rows = BadRowCounter(policy, self._acls)
-        self._dead_letter_topic = DeadLetterTopic.of(
-            policy, self._settings.task_number, client.config.max_record_size, self._acls
-        )
-        self.transaction_manager: TransactionManager | None = None
-        if transaction is not None:
-            self.transaction_manager = TransactionManager(
-                client, self.identity, transaction, self._acls
-            )
-        self._started = client.clock.monotonic()
+        self.identity = assembly.identity
+        self.transaction_manager = assembly.transaction_manager
+        self.reporting = assembly.reporting
+        self.buffer = assembly.buffer
+        self.topics = assembly.topics
+        self.partitioner = assembly.partitioner
+        self._bad_rows = assembly.bad_rows
+        self._dead_letter_topic = assembly.dead_letter_topic
+        self._validator = assembly.make_validator()
+        self.admission = assembly.make_admission_control()
+        self._sticky = assembly.make_sticky_partitioner()
+        self._encoder = assembly.make_encoder()
+        self.sender = assembly.make_sender()
         self._recorder = self.reporting.builder.recorder
-        self.topics = TopicMetadata(client, self._acls, self.buffer.state)
-        self.partitioner = Partitioner(client.config, client.random)
-        self._validator = RowValidator(
-            config=client.config,
-            bad_rows=self._bad_rows,
-            dead_letter_topic=self._dead_letter_topic,
-            topics=self.topics,
-            partitioner=self.partitioner,
-        )
-        self.admission = self._admission_control()
-        self._sticky = self._sticky_partitioner()
-        self._encoder = ChunkEncoder(
-            client.config, client.clock, client.batch_size_limits, self.buffer.accumulator
-        )
-        self.sender = self._make_sender()
+        self._started = client.clock.monotonic()
         self._last_slice_count = 0
-        self._begin()
+        self._begin(assembly.settings)
 
     def append(self, rows: Rows) -> None:
         """Append n rows; block while the buffer is full.
@@ -296,49 +261,11 @@ class ProducerSession:
             for admitted in self.admission.admit(dead_letters):
                 self._write(admitted, arrived_ms)
 
-    def _begin(self) -> None:
+    def _begin(self, settings: SessionSettings) -> None:
         client, topic = self.client, self._dead_letter_topic
         self.reporting.events.on_opened(client.name, client.config.buffer_memory)
-        client.network.set_client_id(self._settings.client_id)
+        client.network.set_client_id(settings.client_id)
         client.attach(self.sender)
-        client.metadata.assume(self._settings.assumed_topics)
+        client.metadata.assume(settings.assumed_topics)
         if topic is not None:
             self.topics.add_topics((topic.name,))
-
-    def _admission_control(self) -> AdmissionControl:
-        return AdmissionControl(
-            config=self.client.config,
-            metadata=self.client.metadata,
-            rates=self._settings.throttling.rates,
-            state=self.buffer.state,
-            pool=self.buffer.pool,
-            quotas=self.buffer.quotas,
-            breakers=self.buffer.breakers,
-            topics=self.topics,
-        )
-
-    def _sticky_partitioner(self) -> StickyPartitioner:
-        return StickyPartitioner(
-            config=self.client.config,
-            clock=self.client.clock,
-            random=self.client.random,
-            learned_limits=self.client.batch_size_limits,
-            accumulator=self.buffer.accumulator,
-            assigned_topics=self.buffer.assigned_topics,
-            queues=self.buffer.queues,
-            breakers=self.buffer.breakers,
-        )
-
-    def _make_sender(self) -> Sender:
-        assembly = SenderAssembly(
-            client=self.client,
-            settings=self._settings,
-            buffer=self.buffer,
-            reporting=self.reporting,
-            identity=self.identity,
-            transaction_manager=self.transaction_manager,
-            bad_rows=self._bad_rows,
-            dead_letter_topic=self._dead_letter_topic,
-            acls=self._acls,
-        )
-        return assembly.make_sender()

@@ -92,7 +92,7 @@ class RowValidator:
         """Return the rows' topics; wait for unknown ones only if the rows need their partitions."""
         if self.partitioner.may_choose_later(rows):
             topics = self.topics.cached_topics(rows.topics)
-            # Resolve the topics last, so that topics deleted during the wait are rejected.
+            # After the lookup, so that topics that disappear in between are also awaited.
             self.topics.start_waiting(rows.topics)
             return topics
         topics = self.topics.await_topics(rows.topics)

@@ -144,7 +144,7 @@ def test_client_id_of_the_user_has_priority(of_user: str, of_task: str, shown: s
 
 
 @pytest.mark.parametrize("is_pooled", [False, True])
-@pytest.mark.parametrize("part", ["Partitioner", "SenderAssembly", "TopicMetadata"])
+@pytest.mark.parametrize("part", ["Partitioner", "Sender", "TopicMetadata"])
 def test_client_is_closed_if_the_session_cannot_be_created(
     part: str, is_pooled: bool, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +161,7 @@ def test_client_is_closed_if_the_session_cannot_be_created(
     monkeypatch.setattr("spark_kafka_sink.producer.session_pool.ProducerClient", Recorded)
     if is_pooled:
         client_of(config(client_id=name))
-    monkeypatch.setattr(f"spark_kafka_sink.producer.session.{part}", fail)
+    monkeypatch.setattr(f"spark_kafka_sink.producer.session_assembly.{part}", fail)
     with pytest.raises(ConfigError, match="no"):
         borrow_session(config(client_id=name))
     assert len(clients) == 1
