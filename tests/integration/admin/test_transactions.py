@@ -16,6 +16,7 @@ from spark_kafka_sink.kafka.protocol.transactions import (
     TransactionVersion,
 )
 from tests.integration.admin.conftest import connected
+from tests.support.pace import pace
 from tests.support.waiting import wait_until_equal
 from tools.support.java import run_tool
 from tools.support.kafka_cluster import AnyKafka, KafkaCluster
@@ -142,11 +143,12 @@ def test_a_thousand_transactions_end_within_three_seconds(
 ) -> None:
     names = [f"{topic}/{number}" for number in range(MANY)]
     transactions = open_transactions(client, names, [TopicPartition(topic, 0)])
-    admin, started = TransactionAdmin(client), time.monotonic()
-    ended = admin.end(transactions, commit=True, deadline=None)
-    took = time.monotonic() - started
+    with pace() as machine:
+        started = time.monotonic()
+        ended = TransactionAdmin(client).end(transactions, commit=True, deadline=None)
+        took = time.monotonic() - started
     assert ended == dict.fromkeys(names, 0)
-    assert took < 3.0
+    assert took < 3.0 + machine.slack_s
     begin_again(client, transactions[-1])
     # Markers are written after the responses.
     wait_until_equal(lambda: sorted(visible(kafka, topic)), sorted(names))

@@ -16,26 +16,11 @@ from spark_kafka_sink.kafka.protocol.transactions import (
     TransactionVersion,
 )
 from tests.integration.exactly_once.simulated_writes import PARTITIONS, SETTLE_S, Writes, stream
+from tests.support.waiting import wait_until_equal
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import AnyKafka, ZooKeeperCluster
 
 LONG_MS = 60_000
-
-
-@pytest.fixture
-def v2_query(any_kafka: AnyKafka, unique_topic: str) -> Writes:
-    """Return a stream with transactions V2."""
-    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
-    return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
-
-
-@pytest.fixture
-def v1_query(old_kafkas: Mapping[str, ZooKeeperCluster], unique_topic: str) -> Writes:
-    """Return a stream with transactions V1 on a broker that can describe transactions."""
-    release = next(name for name in old_kafkas if name.startswith("3."))
-    servers = old_kafkas[release].bootstrap_servers
-    Admin(servers).create_topic(unique_topic, PARTITIONS)
-    return stream(servers, unique_topic, f"p-{unique_topic}")
 
 
 class Coordinator:
@@ -68,45 +53,73 @@ class Coordinator:
     def await_aborted(self, transaction: TransactionalProducer) -> None:
         """Wait until the coordinator aborts the transaction after its timeout."""
         name = transaction.transactional_id
-        while (
-            self._admin.describe([name], self._deadline)[name].state
-            is not TransactionState.COMPLETE_ABORT
-        ):
-            pass
+        wait_until_equal(
+            lambda: self._admin.describe([name], self._deadline)[name].state,
+            TransactionState.COMPLETE_ABORT,
+        )
 
 
-def coordinator_of(query: Writes) -> Iterator[Coordinator]:
-    with borrowed_client(query.config.producer) as client:
-        yield Coordinator(query, TransactionAdmin(client), client.deadline(2 * SETTLE_S))
+class EndTxnResponses:
+    """The cases; the fixture `query` of a subclass is a stream with the version."""
 
+    version: TransactionVersion
+    after_timeout: ErrorCode
 
-def check_responses(query: Writes, version: TransactionVersion, after_timeout: int) -> None:
-    for coordinator in coordinator_of(query):
-        timed_out = coordinator.open_transaction(timeout_ms=1_000)
+    @pytest.fixture
+    def coordinator(self, query: Writes) -> Iterator[Coordinator]:
+        with borrowed_client(query.config.producer) as client:
+            yield Coordinator(query, TransactionAdmin(client), client.deadline(2 * SETTLE_S))
+
+    def test_commit(self, coordinator: Coordinator) -> None:
         done = coordinator.open_transaction()
-        assert done.version is version
+        assert done.version is self.version
         assert [coordinator.end(done, commit=True) for _ in range(2)] == [ErrorCode.none] * 2
         assert coordinator.end(done, commit=False) == ErrorCode.invalid_txn_state
-        assert (
-            coordinator.end(coordinator.empty_transaction(), commit=True)
-            == ErrorCode.invalid_txn_state
-        )
+
+    def test_commit_without_rows(self, coordinator: Coordinator) -> None:
+        empty = coordinator.empty_transaction()
+        assert coordinator.end(empty, commit=True) == ErrorCode.invalid_txn_state
+
+    def test_abort(self, coordinator: Coordinator) -> None:
         aborted = coordinator.open_transaction()
         assert coordinator.end(aborted, commit=False) == ErrorCode.none
         assert coordinator.end(aborted, commit=True) == ErrorCode.invalid_txn_state
         assert is_ended(coordinator.end(aborted, commit=False))
-        for before in (done, coordinator.open_transaction()):
-            coordinator.reinitialize(before.transactional_id)
-            assert coordinator.end(before, commit=True) == ErrorCode.producer_fenced
+
+    @pytest.mark.parametrize("is_done", [True, False])
+    def test_commit_of_a_fenced_producer(self, coordinator: Coordinator, is_done: bool) -> None:
+        fenced = coordinator.open_transaction()
+        if is_done:
+            assert coordinator.end(fenced, commit=True) == ErrorCode.none
+        coordinator.reinitialize(fenced.transactional_id)
+        assert coordinator.end(fenced, commit=True) == ErrorCode.producer_fenced
+
+    def test_commit_after_the_timeout(self, coordinator: Coordinator) -> None:
+        timed_out = coordinator.open_transaction(timeout_ms=1_000)
         coordinator.await_aborted(timed_out)
         code = coordinator.end(timed_out, commit=True)
-        assert code == after_timeout
+        assert code == self.after_timeout
         assert end_txn_outcome(code) in {EndOutcome.LOST, EndOutcome.FENCED}
 
 
-def test_transactions_v2(v2_query: Writes) -> None:
-    check_responses(v2_query, TransactionVersion.V2, ErrorCode.invalid_txn_state)
+class TestTransactionsV2(EndTxnResponses):
+    version = TransactionVersion.V2
+    after_timeout = ErrorCode.invalid_txn_state
+
+    @pytest.fixture
+    def query(self, any_kafka: AnyKafka, unique_topic: str) -> Writes:
+        Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, PARTITIONS)
+        return stream(any_kafka.bootstrap_servers, unique_topic, f"p-{unique_topic}")
 
 
-def test_transactions_v1(v1_query: Writes) -> None:
-    check_responses(v1_query, TransactionVersion.V1, ErrorCode.producer_fenced)
+class TestTransactionsV1(EndTxnResponses):
+    version = TransactionVersion.V1
+    after_timeout = ErrorCode.producer_fenced
+
+    @pytest.fixture
+    def query(self, old_kafkas: Mapping[str, ZooKeeperCluster], unique_topic: str) -> Writes:
+        """Return a stream to a broker that can describe transactions."""
+        release = next(name for name in old_kafkas if name.startswith("3."))
+        servers = old_kafkas[release].bootstrap_servers
+        Admin(servers).create_topic(unique_topic, PARTITIONS)
+        return stream(servers, unique_topic, f"p-{unique_topic}")

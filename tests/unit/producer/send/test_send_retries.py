@@ -204,12 +204,16 @@ def test_new_producer_id_follows_the_last_epoch(sim: World) -> None:
 
 
 def test_two_partitions_bump_at_the_last_epoch(sim: World) -> None:
+    sim.session.identity.epoch = LAST_EPOCH
     sim.send_batches(1, partition=0)
     sim.deliver_batches(1, partition=1)
-    sim.session.identity.epoch = LAST_EPOCH
+    old = sim.session.identity.producer_id
     sim.fault(Fault(error=ErrorCode.unknown_producer_id))
     sim.send_batches(1, partition=0)
     sim.deliver_batches(1, partition=1)
+    for log in (sim.cluster.logs["t", 0], sim.cluster.logs["t", 1]):
+        ids = [(h.producer_id, h.producer_epoch) for h in map(BatchHeader.parse, log.batches)]
+        assert ids == [(old, LAST_EPOCH), (old + 1, 0)]
     assert sim.statuses() == {PERSISTED: 12}
 
 

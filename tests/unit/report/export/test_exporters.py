@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from opentelemetry import metrics as otel
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
 from prometheus_client.parser import text_string_to_metric_families
@@ -96,10 +95,13 @@ def test_pushgateway_receives_the_group_of_this_driver() -> None:
     assert samples(body.decode())["kafka_producer_record_send_total", ()] == 40
 
 
-def test_opentelemetry_receives_counters_and_gauges_with_attributes() -> None:
+def test_opentelemetry_receives_counters_and_gauges_with_attributes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lines = io.StringIO()
     exporter = ConsoleMetricExporter(lines, lambda data: data.to_json(indent=None) + "\n")
-    otel.set_meter_provider(MeterProvider([PeriodicExportingMetricReader(exporter, math.inf)]))
+    provider = MeterProvider([PeriodicExportingMetricReader(exporter, math.inf)])
+    monkeypatch.setattr("opentelemetry.metrics._internal._METER_PROVIDER", provider)
     options = config(metrics_opentelemetry="true", kafka_client_id="me")
     export_metrics(report(), options)
     export_metrics(report(), options)
