@@ -1,5 +1,7 @@
 """A client that passes requests to the handlers of a cluster, without sockets."""
 
+import struct
+from datetime import timedelta
 from typing import Any
 
 from spark_kafka_sink.broker.authorization.denials import Denial, Denials
@@ -13,7 +15,7 @@ from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.message_format import decode, encode
-from spark_kafka_sink.kafka.protocol.messages import build, response_buffers
+from spark_kafka_sink.kafka.protocol.messages import FieldValues, build, response_buffers
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 from tools.support.raw_client import RawClient
 
@@ -43,6 +45,7 @@ class InProcessClient(RawClient):
     def send(self, api: ApiKey, version: int, **values: Any) -> int:
         handler = handlers_of(None)[api]
         assert version in handler.versions
+        replies: list[FieldValues] = []
         kind = request_type(api, version)
         context = RequestContext(
             cluster=self.cluster,
@@ -53,17 +56,31 @@ class InProcessClient(RawClient):
             client_id="c",
             client_host="h",
             user=_USER,
-            reply=lambda _: None,
+            reply=replies.append,
             is_closed=lambda: False,
             explain=lambda _part, _reason: None,
         )
         self.cluster.tick()
         result = handler.handle_authorized(context)
-        assert not isinstance(result, NoFields)
-        response = build(response_type(api, version), result)
+        fields = replies.pop() if isinstance(result, NoFields) else result
+        response = build(response_type(api, version), fields)
         self.correlation_id += 1
         self._frame = b"".join(response_buffers(response, self.correlation_id))
         return self.correlation_id
 
     def next_frame(self) -> bytes:
         return self._frame[4:]
+
+
+def join_group(client: InProcessClient, **changes: Any) -> Any:
+    """Join the group g as its only member, with a subscription to the topic t."""
+    subscription = struct.pack(">hih1si", 0, 1, 1, b"t", -1)
+    values = {
+        "group_id": "g",
+        "session_timeout": timedelta(seconds=10),
+        "rebalance_timeout": timedelta(seconds=5),
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": subscription}],
+        "member_id": "",
+    }
+    return client.call(ApiKey.JOIN_GROUP, 3, **values | changes)
