@@ -51,8 +51,8 @@ class ProducerOptions(ClientConfig):
     retries: int = int_field("retries", 2_147_483_647)
     """Maximum number of retries of a batch after a retriable error."""
     delivery_timeout_ms: int = int_field("delivery.timeout.ms", 120_000)
-    """Maximum time to deliver a record after it was appended. The timeout restarts while the broker
-    acknowledges earlier records of the partition or throttles the client because of a quota.
+    """Maximum time to deliver a record after it was appended. The timeout restarts after a pause
+    because of a quota and, until the record is sent, when its broker acknowledges other records.
     """
     max_in_flight: int = int_field("max.in.flight.requests.per.connection", 5, low=1)
     """Maximum number of requests in flight to a broker; at most 5 with idempotence."""
@@ -181,8 +181,8 @@ class WriteOptions:
     use_timestamp_column: bool = boolean_field("useTimestampColumn", False)
     """Write the timestamp column as record timestamps; by default the column is ignored."""
     report_path: str | None = text_field("reportPath", None, field_default=None)
-    """File to which the driver writes the delivery report as JSON: a path or a URI that pyarrow.fs
-    supports.
+    """File, or directory of a stream, to which the driver writes the delivery report as JSON: a
+    path or a URI that pyarrow.fs supports.
     """
     statistics_path: str | None = text_field("statisticsPath", None, field_default=None)
     """Directory to which each task writes its statistics as JSON lines, in librdkafka's structure:
@@ -210,13 +210,13 @@ class WriteOptions:
     prometheus_textfile: str | None = text_field(
         "metrics.prometheus.textfile", None, field_default=None
     )
-    """File for node_exporter's textfile collector, updated by the driver after each write."""
+    """File (*.prom) for node_exporter's textfile collector, updated after each successful write."""
     prometheus_pushgateway: str | None = text_field(
         "metrics.prometheus.pushgateway", None, field_default=None
     )
-    """Pushgateway (host:port or URL) to which the driver pushes metrics after each write."""
+    """Pushgateway (host:port or URL) for the metrics, updated after each successful write."""
     opentelemetry: bool = boolean_field("metrics.opentelemetry", False)
-    """Record metrics on the driver after each write with OpenTelemetry's global meter provider."""
+    """Record metrics after each successful write with OpenTelemetry's global meter provider."""
 
 
 SINK_OPTIONS = (
