@@ -56,11 +56,6 @@ def end_txn_outcome(code: int) -> EndOutcome:
     return _OUTCOMES.get(code, EndOutcome.FAILED)
 
 
-def is_ended(code: int) -> bool:
-    """Return True if a transaction is no longer open after EndTxn(abort) with this error code."""
-    return end_txn_outcome(code) in {EndOutcome.COMMITTED, EndOutcome.LOST, EndOutcome.FENCED}
-
-
 class CommitStatus(StrEnum):
     """Outcome of a commit or an abort for the rows of a batch."""
 

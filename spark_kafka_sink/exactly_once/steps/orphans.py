@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.exactly_once.commit_outcome import is_ended
 from spark_kafka_sink.exactly_once.orphan_rules import OrphanCandidate, is_orphan
 from spark_kafka_sink.exactly_once.scope_state import NoDecision
 from spark_kafka_sink.exactly_once.steps.scope_client import ABORT_TIMEOUT_S
 from spark_kafka_sink.exactly_once.transactional_id import tasks_pattern
-from spark_kafka_sink.kafka.protocol.error_codes import error_name
+from spark_kafka_sink.kafka.protocol.error_codes import TRANSACTION_ENDED, error_name
 from spark_kafka_sink.kafka.protocol.transactions import TransactionState
 from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
 
@@ -163,7 +162,9 @@ def _warn_of_others(
 
 
 def _abort_result(codes: Mapping[str, int]) -> AbortResult:
-    still_open = {name: error_name(code) for name, code in codes.items() if not is_ended(code)}
+    still_open = {
+        name: error_name(code) for name, code in codes.items() if code not in TRANSACTION_ENDED
+    }
     if still_open:
         name, error = next(iter(still_open.items()))
         _LOG.warning(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError, FencedError, TransactionError
 from spark_kafka_sink.common.recreated_topics import check_topic_ids
 from spark_kafka_sink.config.exactly_once import acl_prefix
-from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome, is_ended
 from spark_kafka_sink.exactly_once.decision_log import DRIVER_TIMEOUT_MS
 from spark_kafka_sink.exactly_once.steps.call_timer import CallTimer
 from spark_kafka_sink.exactly_once.steps.scope_log import MARKER_TIMEOUT_S, ScopeLog
@@ -24,6 +23,7 @@ from spark_kafka_sink.exactly_once.transactional_id import (
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, borrowed_client
+from spark_kafka_sink.kafka.protocol.error_codes import TRANSACTION_ENDED, ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, UnsupportedApiError
 
@@ -102,9 +102,10 @@ class ScopeClient:
         """
         codes = self.admin.end([owner], commit=False, deadline=self.timer.deadline)
         code = codes[owner.transactional_id]
-        if not is_ended(code):
+        if code not in TRANSACTION_ENDED:
             raise self.client.unavailable_error(f"aborting {owner.transactional_id}", code)
-        if not owner.version.bumps_epoch and end_txn_outcome(code) is not EndOutcome.FENCED:
+        is_current = code in {ErrorCode.none, ErrorCode.invalid_txn_state}
+        if is_current and not owner.version.bumps_epoch:
             with suppress(FencedError):
                 self.admin.init_producer_id(
                     owner.transactional_id, DRIVER_TIMEOUT_MS, self.timer.deadline, owner

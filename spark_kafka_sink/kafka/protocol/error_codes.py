@@ -58,6 +58,15 @@ COORDINATOR_BUSY: frozenset[int] = frozenset(
 FENCED: frozenset[int] = frozenset({ErrorCode.invalid_producer_epoch, ErrorCode.producer_fenced})
 """A later InitProducerId of the same transactional id has fenced the producer."""
 
+TRANSACTION_ENDED = FENCED | {
+    ErrorCode.none,
+    ErrorCode.invalid_txn_state,
+    ErrorCode.invalid_producer_id_mapping,
+}
+"""EndTxn has ended the transaction, or it was ended before. After `COORDINATOR_UNAVAILABLE`, this
+is unknown; after all other codes, EndTxn has not ended it.
+"""
+
 AUTHORIZATION_FAILED: frozenset[int] = frozenset(
     {
         ErrorCode.topic_authorization_failed,

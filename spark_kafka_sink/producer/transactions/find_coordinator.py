@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.kafka.client.backoff import RetryTimer
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.protocol import transactions
-from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, error_name
-from spark_kafka_sink.producer.transactions.coordinator_errors import (
-    RETRYING,
-    action_for,
-    coordinator_error,
+from spark_kafka_sink.kafka.protocol.error_codes import (
+    COORDINATOR_UNAVAILABLE,
+    ClientErrorCode,
+    error_name,
 )
+from spark_kafka_sink.producer.transactions.coordinator_errors import coordinator_error
 from spark_kafka_sink.producer.transactions.coordinator_requests import find_coordinator_request
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class CoordinatorLookup:
             code, node = result.code, Node(result.node_id, result.host, result.port)
         if code:
             self.problem = error_name(code)
-            if action_for(completion.request.api, code) not in RETRYING:
+            if code not in COORDINATOR_UNAVAILABLE:
                 raise coordinator_error(completion, code, self._transactional_id, self._acls)
             self._retry.back_off(now)
             return

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.error_codes import (
+    COORDINATOR_UNAVAILABLE,
+    TRANSACTION_ENDED,
+    ErrorCode,
+)
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from spark_kafka_sink.producer.transactions import coordinator_requests
-from spark_kafka_sink.producer.transactions.coordinator_errors import RETRYING, action_for
 from spark_kafka_sink.producer.transactions.producer_transaction_state import (
     ProducerTransactionState,
 )
@@ -20,16 +23,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
     from spark_kafka_sink.producer.transactions.transaction_settings import TransactionSettings
-
-_ALREADY_ENDED = frozenset(
-    {
-        ErrorCode.invalid_txn_state,
-        ErrorCode.producer_fenced,
-        ErrorCode.invalid_producer_epoch,
-        ErrorCode.invalid_producer_id_mapping,
-    }
-)
-"""Error codes in the response to an abort request if there is nothing to abort."""
 
 
 def abort_request(
@@ -55,8 +48,8 @@ def state_after_abort(api: ApiKey, code: int) -> ProducerTransactionState:
     # This is the first response to the request for a new epoch, so the old transaction is being
     # aborted.
     is_aborting = api is ApiKey.INIT_PRODUCER_ID and code == ErrorCode.concurrent_transactions
-    if code == ErrorCode.none or is_aborting or code in _ALREADY_ENDED:
+    if is_aborting or code in TRANSACTION_ENDED:
         return ProducerTransactionState.ABORTED
-    if action_for(api, code) in RETRYING:
+    if code in COORDINATOR_UNAVAILABLE:
         return ProducerTransactionState.ABORTING
     return ProducerTransactionState.FATAL_ERROR

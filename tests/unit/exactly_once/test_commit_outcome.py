@@ -2,8 +2,12 @@
 
 import pytest
 
-from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome, is_ended
-from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode
+from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome
+from spark_kafka_sink.kafka.protocol.error_codes import (
+    TRANSACTION_ENDED,
+    ClientErrorCode,
+    ErrorCode,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,11 +40,6 @@ def test_only_no_error_counts_as_committed() -> None:
     assert committed == {ErrorCode.none}
 
 
-def test_abort_is_complete_if_the_transaction_is_not_open() -> None:
-    assert {code for code in ErrorCode if is_ended(code)} == {
-        ErrorCode.none,
-        ErrorCode.invalid_producer_epoch,
-        ErrorCode.invalid_producer_id_mapping,
-        ErrorCode.invalid_txn_state,
-        ErrorCode.producer_fenced,
-    }
+def test_ended_transaction_is_committed_lost_or_fenced() -> None:
+    ended = {EndOutcome.COMMITTED, EndOutcome.LOST, EndOutcome.FENCED}
+    assert {code for code in ErrorCode if end_txn_outcome(code) in ended} == TRANSACTION_ENDED
