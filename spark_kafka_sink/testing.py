@@ -138,7 +138,7 @@ def _decoded_rows(
     formats: FormatsConfig,
 ) -> _Rows:
     """Return the frame's rows after serializing and decoding them, and the decoded records."""
-    from spark_kafka_sink.formats.decoder import decode_records  # needed for formats
+    from spark_kafka_sink.formats.decoder import decode_records  # only for formats
     from spark_kafka_sink.spark.rows.expected_rows import ExpectedRows
 
     rows_of_frame = ExpectedRows.of(frame, config, formats)

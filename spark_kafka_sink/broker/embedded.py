@@ -223,7 +223,7 @@ class EmbeddedBroker(SecurityControls):
         if options is None:
             return records
         from spark_kafka_sink.config.sink_config import SinkConfig
-        from spark_kafka_sink.formats.decoder import decode_records  # needed for formats
+        from spark_kafka_sink.formats.decoder import decode_records  # only for formats
 
         return decode_records(records, SinkConfig.parse(options))
 

@@ -239,7 +239,7 @@ def _sorted_histogram(numbers: list[int], counts: list[int]) -> Histogram:
     """Return the histogram of numbers and their counts, using the buckets of `bucket_of`."""
     if not numbers:
         return Histogram()
-    import numpy as np  # Not needed by the process that commits a write.
+    import numpy as np  # only for tasks
 
     values = np.maximum(np.array(numbers, np.int64), 0)
     exponents = np.frexp(values)[1].astype(np.int64) - 1

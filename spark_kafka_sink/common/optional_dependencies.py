@@ -101,7 +101,7 @@ def install_command(extra: str) -> str:
     package came from an index or was not installed by pip, the command contains only the package's
     name.
     """
-    import json  # Imported here because workers import this module and rarely need these.
+    import json  # rarely needed, as all of these
     import shlex
     from importlib.metadata import PackageNotFoundError, distribution
     from pathlib import Path

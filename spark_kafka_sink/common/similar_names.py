@@ -14,7 +14,7 @@ MIN_TYPO_RATIO = 0.8
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the most similar of `names`, ignoring case, or None."""
-    from difflib import get_close_matches  # only needed after a typo
+    from difflib import get_close_matches  # only for typos
 
     known = {candidate.lower(): candidate for candidate in sorted(names)}
     matches = get_close_matches(name.lower(), known, n=1, cutoff=cutoff)
@@ -26,7 +26,7 @@ def similar(name: str, names: Sequence[str]) -> tuple[str, ...]:
 
     Only the first `_MAX_COMPARED` names are compared.
     """
-    from difflib import get_close_matches  # only needed after a typo
+    from difflib import get_close_matches  # only for typos
 
     known = {candidate.lower(): candidate for candidate in names[:_MAX_COMPARED]}
     return tuple(known[match] for match in get_close_matches(name.lower(), known, n=3))

@@ -75,7 +75,7 @@ class SinkConfig(WriteOptions):
                 other. The message contains the name, the value and the allowed values. For a typo,
                 it contains the most similar name.
         """
-        from spark_kafka_sink.config import config_builder  # not needed in tasks
+        from spark_kafka_sink.config import config_builder  # only for planning
 
         parsed = config_builder.parse_options(options, batch_write=batch_write)
         producer = ProducerConfig(

@@ -226,7 +226,6 @@ def _protobuf_reader(schema: str, message: str) -> Callable[[bytes], Any]:
     import_extra("testing", "google.protobuf", _USER)
     from google.protobuf import descriptor_pool, message_factory
 
-    # Imported here because it needs Google's runtime.
     from spark_kafka_sink.formats.protobuf.protobuf_printer import make_loadable
 
     pool: Any = descriptor_pool.DescriptorPool()

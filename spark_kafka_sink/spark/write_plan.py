@@ -58,15 +58,13 @@ def plan_batch(
     roles = ColumnRoles.of(schema, config)
     config, roles = _check_write(config, roles, schema, start)
     if config.exactly_once.is_enabled:
-        # Imported here because it is rarely needed.
-        from spark_kafka_sink.spark.exactly_once.planning import plan_write
+        from spark_kafka_sink.spark.exactly_once.planning import plan_write  # rarely needed
 
         job = plan_write(config, roles, origin)
     else:
         job = WriteJob(TaskWriter(config, roles, origin), WriteCompletion(config, origin))
     if config.report_path is not None and job.task.must_write:
-        # Imported here because it imports the report's modules.
-        from spark_kafka_sink.spark.reports.publication import Publication
+        from spark_kafka_sink.spark.reports.publication import Publication  # only for reportPath
 
         Publication.of(config, origin).announce()
     return job
@@ -95,8 +93,7 @@ def plan_stream(user_options: Mapping[str, str], schema: types.StructType) -> Wr
     start = StreamStart(f"{stream.query_name}\n{stream.checkpoint}", latest_query_start())
     config, roles = _check_write(config, roles, schema, start, of_stream=True)
     if config.exactly_once.is_enabled:
-        # Imported here because it is rarely needed.
-        from spark_kafka_sink.spark.exactly_once import planning
+        from spark_kafka_sink.spark.exactly_once import planning  # rarely needed
 
         planning.check_stream_options(config, options)
         return planning.plan_micro_batch(config, roles, origin)
@@ -114,8 +111,7 @@ def completion_of_stream(
     origin = WriteOrigin.of_stream(stream, prefix, is_planning=False)
     config = _with_own_reports(config, stream)
     if config.exactly_once.is_enabled:
-        # Imported here because it is rarely needed.
-        from spark_kafka_sink.spark.exactly_once import completion, planning
+        from spark_kafka_sink.spark.exactly_once import completion, planning  # rarely needed
 
         return completion.ExactlyOnceCompletion(config, origin, planning.stream_scope(config))
     return WriteCompletion(config, origin)
@@ -158,7 +154,7 @@ def _check_security(config: ProducerConfig, *, of_stream: bool) -> None:
     Raises:
         ConfigError: a key store cannot be opened, or a library is missing.
     """
-    from spark_kafka_sink.kafka.security import security_checks  # Not needed in tasks or commits.
+    from spark_kafka_sink.kafka.security import security_checks  # only for planning
 
     check_write = (
         security_checks.stream_security_check.check_files

@@ -42,7 +42,7 @@ class RowCounter:
 
 
 def _with_topics(earlier: frozenset[str], column: pa.Array[Any]) -> frozenset[str] | None:
-    from spark_kafka_sink.kafka.records.columns import read_bytes  # The driver does not need Arrow.
+    from spark_kafka_sink.kafka.records.columns import read_bytes  # only for tasks
 
     names = read_bytes(column.unique()).to_pylist()
     # A name that is not UTF-8 is an error of its row, which is found later.

@@ -44,7 +44,6 @@ def _server_reports(spark: SparkSession, *, queries: bool) -> list[DeliveryRepor
     """
     if not HAS_DATA_SOURCES:
         raise ReportError("PySpark 3.5 cannot read reports with Spark Connect", hint=_HINT)
-    # Imported here because it needs data sources.
     from spark_kafka_sink.spark.reports.connect_reports import read_report_rows
 
     try:

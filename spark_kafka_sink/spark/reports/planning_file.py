@@ -114,8 +114,7 @@ def _to_planning_data(stored: dict[str, Any]) -> PlanningData:
 
 
 def _to_producer(stored: dict[str, Any]) -> TransactionalProducer:
-    # Imported here because it is rarely needed.
-    from spark_kafka_sink.kafka.protocol.transactions import (
+    from spark_kafka_sink.kafka.protocol.transactions import (  # rarely needed
         TransactionalProducer,
         TransactionVersion,
     )

@@ -101,7 +101,7 @@ class TaskProgress(ProgressCounts):
     @classmethod
     def decode(cls, datagram: bytes, token: str) -> TaskProgress | None:
         """Parse a datagram, or return None if a different process sent it."""
-        from hmac import compare_digest  # Tasks, which only encode, do not need this import.
+        from hmac import compare_digest  # not for tasks, which only encode
 
         try:
             data: dict[str, Any] = json.loads(datagram)

@@ -267,7 +267,7 @@ def _serialize_parts(
     """Return the serialized keys and values, or None if neither is serialized."""
     if roles.key_spec is None and roles.value_spec is None:
         return None
-    from spark_kafka_sink.spark.rows.serialization import serialize  # needed only for formats
+    from spark_kafka_sink.spark.rows.serialization import serialize  # only for formats
 
     zone = _session_zone(batch.schema) or system_zone()
     return serialize(batch, roles, checks, zone=zone, clock=clock)

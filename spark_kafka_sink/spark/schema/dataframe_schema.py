@@ -160,7 +160,7 @@ def _select_columns(schema: types.StructType, config: SinkConfig) -> Selections 
     """Return the columns that the format options select, or None without such options."""
     if config.formats is None:
         return None
-    from spark_kafka_sink.spark.schema.selection import select  # needed only for formats
+    from spark_kafka_sink.spark.schema.selection import select  # only for formats
 
     return select(schema, config.formats)
 
@@ -174,7 +174,7 @@ def _encoder_spec(selection: Selection | None, config: SinkConfig) -> EncoderSpe
     """Return the encoder spec, still without a schema, or None if nothing is serialized."""
     if selection is None or selection.is_raw or config.formats is None:
         return None
-    from spark_kafka_sink.formats.encoder_spec import EncoderSpec  # needed only for formats
+    from spark_kafka_sink.formats.encoder_spec import EncoderSpec  # only for formats
 
     return EncoderSpec(
         format=selection.format,

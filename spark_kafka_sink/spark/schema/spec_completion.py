@@ -150,7 +150,6 @@ class _SpecBuilder:
             draft = _Draft(replace(spec, schema=source.text, message=source.message), part)
         compile_encoder(draft.spec, type_)
         if draft.spec.schema is not None and part.format.payload is Format.JSON:
-            # Imported here because only this format needs it.
             from spark_kafka_sink.formats.json.json_check_compiler import compile_check
 
             check = compile_check(draft.spec.schema, type_, draft.references)
@@ -169,7 +168,7 @@ class _SpecBuilder:
         # `mock://` has only the versions of this process, and accepts any schema.
         if self._registry_config.is_mock or self._registry.contains(draft.subject, candidate):
             return draft
-        from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive  # for this format
+        from spark_kafka_sink.formats.protobuf.protobuf_derivation import derive
 
         versions = self._registry.protobuf_versions(draft.subject)
         type_ = self._struct_type(draft.spec, part)
