@@ -11,7 +11,6 @@ In reading order:
 - `masking`: detection of secrets in texts, option names and URIs, and what is shown instead
 - `similar_names`: the name that a user probably meant
 - `histogram`: distributions of times and sizes that can be merged exactly
-- `meter`: named counters and histograms
 - `secret`: option values that are masked, or references to them
 - `clock`: a clock that tests can replace
 - `wakeup`: wakes a thread that waits in a selector

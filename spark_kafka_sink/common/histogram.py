@@ -235,6 +235,15 @@ class HistogramBuilder:
             self._counts = []
 
 
+class Meter:
+    """Counters and histograms with the names of the metrics that are built from them."""
+
+    def roll(self) -> dict[str, Histogram]:
+        """Return the histograms of the values since the last call, by name."""
+        values = vars(self).items()
+        return {name: value.roll() for name, value in values if isinstance(value, HistogramBuilder)}
+
+
 def _sorted_histogram(numbers: list[int], counts: list[int]) -> Histogram:
     """Return the histogram of numbers and their counts, using the buckets of `bucket_of`."""
     if not numbers:

@@ -12,7 +12,6 @@ In reading order:
 - `partition_report`: the counters of one partition
 - `task_attempt`: the identity of a task attempt
 - `task_report`: the report of a task in one line
-- `reported_transaction`: a transaction that a task left open
 - `progress_counts`: counts of delivered records while tasks run
 - `codec_cost`: the size and cost of sampled batches with each codec
 - `report_builder`: collects the report of a producer session

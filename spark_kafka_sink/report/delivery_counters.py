@@ -22,7 +22,6 @@ from spark_kafka_sink.report.metrics.merging import (
 )
 from spark_kafka_sink.report.metrics.producer_metrics import ProducerMetrics
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.reported_transaction import ReportedTransaction
 from spark_kafka_sink.report.task_report import COLUMNS, TaskReport
 from spark_kafka_sink.report.write_status import WriteStatus
 
@@ -87,6 +86,20 @@ def _identity(value: Any) -> Any:
 
 def _worst(statuses: Iterable[WriteStatus]) -> WriteStatus:
     return max(statuses, key=tuple(WriteStatus).index)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class ReportedTransaction:
+    """A transaction that a task left open for the driver to commit or abort."""
+
+    transactional_id: str
+    """Transactional id of one attempt of a task; with atomicBatch=true, the id that all tasks
+    share.
+    """
+    producer_id: int
+    """Producer id of the transaction's batches in the log."""
+    epoch: int
+    """Producer epoch in these batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,12 @@ from dataclasses import asdict
 from spark_kafka_sink import DeliveryReport
 from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.codec_cost import CodecCost
-from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, DeliveryCounters
+from spark_kafka_sink.report.delivery_counters import (
+    SLOWEST_KEPT,
+    TASKS_KEPT,
+    DeliveryCounters,
+    ReportedTransaction,
+)
 from spark_kafka_sink.report.export.java_metrics import Metric, java_metrics
 from spark_kafka_sink.report.metrics.producer_metrics import (
     BrokerMetrics,
@@ -14,7 +19,6 @@ from spark_kafka_sink.report.metrics.producer_metrics import (
     TopicMetrics,
 )
 from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.reported_transaction import ReportedTransaction
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.report.task_report import TaskReport
 from tools.docs.pages import attribute_docs, table

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from spark_kafka_sink.common.histogram import HistogramBuilder
-from spark_kafka_sink.common.meter import Meter
+from spark_kafka_sink.common.histogram import HistogramBuilder, Meter
 
 
 class BrokerMeter(Meter):

@@ -11,8 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.common.close_reason import CloseReason
-from spark_kafka_sink.common.histogram import MICROS_PER_S, HistogramBuilder
-from spark_kafka_sink.common.meter import Meter
+from spark_kafka_sink.common.histogram import MICROS_PER_S, HistogramBuilder, Meter
 from spark_kafka_sink.kafka.client.broker_meters import BrokerMeter, BrokerMeters
 from spark_kafka_sink.report.metrics import producer_metrics
 

@@ -14,9 +14,8 @@ from spark_kafka_sink.exactly_once.task_transaction import (
     max_listed_partitions,
 )
 from spark_kafka_sink.report.columnar.packed_numbers import UNKNOWN
-from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT
+from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, ReportedTransaction
 from spark_kafka_sink.report.packed_report import partitions_of
-from spark_kafka_sink.report.reported_transaction import ReportedTransaction
 from spark_kafka_sink.spark.writers.commit_messages import CommitMessage
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from spark_kafka_sink.common.close_reason import CloseReason
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.report.codec_cost import CodecCost
+from spark_kafka_sink.report.delivery_counters import ReportedTransaction
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.metrics.metrics_recorder import BatchSent, BufferUsage, MetricsRecorder
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.reported_transaction import ReportedTransaction
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 
 SMALL = st.integers(0, 1000)

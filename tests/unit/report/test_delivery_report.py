@@ -9,11 +9,15 @@ from hypothesis import given, settings
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.bad_row_count import BadRowCount
-from spark_kafka_sink.report.delivery_counters import SLOWEST_KEPT, TASKS_KEPT, VERSION
+from spark_kafka_sink.report.delivery_counters import (
+    SLOWEST_KEPT,
+    TASKS_KEPT,
+    VERSION,
+    ReportedTransaction,
+)
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.partition_report import PartitionReport
 from spark_kafka_sink.report.report_builder import FinishedBatch, ReportBuilder
-from spark_kafka_sink.report.reported_transaction import ReportedTransaction
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.report.task_report import TaskReport
 from tests.unit.report.strategies import reports
