@@ -195,6 +195,7 @@ def test_guid_header(sink: RegistrySink) -> None:
         sink.write(**header)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("more", [{"dryRun": "true"}, {}], ids=["dry run", "write"])
 def test_registry_without_guids_is_noticed_before_a_schema_is_registered(
     sink: RegistrySink, more: dict[str, str]
@@ -384,6 +385,7 @@ def test_references_of_a_json_schema_are_resolved(sink: RegistrySink) -> None:
             sink.write(StructType(types), [row], **json_latest)
 
 
+@pytest.mark.quick
 def test_rule_sets_are_not_supported(sink: RegistrySink) -> None:
     rule = {"name": "encrypt", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": "ENCRYPT"}
     sink.registry.rules = {"domainRules": [rule]}
@@ -392,6 +394,7 @@ def test_rule_sets_are_not_supported(sink: RegistrySink) -> None:
     assert "in clear" in sink.error_of(**LATEST)
 
 
+@pytest.mark.quick
 def test_schema_of_another_type_is_rejected(sink: RegistrySink) -> None:
     sink.registry.put("events-value", "{}", "JSON")
     assert "has type JSON" in sink.error_of(**LATEST)
