@@ -139,6 +139,7 @@ def test_registered_schema_with_built_in_imports(
     assert value["id"] == "a" if message == "m.Order" else value["day"]["year"] == 2020
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("is_registered", ["false", "true"])
 @pytest.mark.parametrize("side", ["job", "registry"])
 def test_registered_file_is_found_with_another_release_of_an_import(
@@ -176,6 +177,7 @@ def test_registered_file_is_found_with_another_release_of_an_import(
         write_rows(broker, columns("id"), [{"id": "a"}], **options)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("is_registered", ["false", "true"])
 @pytest.mark.parametrize(
     ("job_text", "stored"),
@@ -278,6 +280,7 @@ def test_version_with_a_missing_reference_is_another_one(
     assert registry.subjects == {"nested": [1], "events-value": [2, 4], "base.proto": [3]}
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(("second", "reason"), [(409, "first"), (422, "first"), (401, "second")])
 def test_reason_of_a_rejected_file(
     broker: EmbeddedBroker,
