@@ -44,6 +44,7 @@ NOT_APPLICABLE: dict[str, dict[str, str]] = {
         r"driver/test_spark_errors\.py": _FORMAT,
         r"driver/test_warm_up\.py::test_workers_of_write_are": _FORMAT,
         r"driver/test_worker_python\.py.*\[register": _FORMAT,
+        r"driver/test_missing_dependency\.py.*\[format": _FORMAT,
         r"secrets/test_leaked_secrets\.py": _SECRETS,
         r"write_methods/test_(real_kafka|concurrent_streams)\.py": _FORMAT,
         rf"{_METHODS}test_writes.*\[(?!(write|write-(?!to-).*|stream-micro-batches.*)\])": _FORMAT,

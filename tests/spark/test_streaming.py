@@ -9,7 +9,7 @@ from chispa import assert_df_equality
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_kafka_sink import last_report
+from spark_kafka_sink import DeliveryReport, last_report
 from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.support.console import Console
 from tests.spark.support.sink import SHORT, Sink, as_frame, create_topics, local_frame
@@ -59,9 +59,14 @@ def test_keys_headers_and_partitions_in_a_stream(stream: Stream) -> None:
     ]
 
 
-def has_reports(stream: Stream, query: StreamingQuery, count: int) -> bool:
-    """Return True if there are enough reports, or if there will be no more."""
-    return len(stream.reports()) >= count or not query.isActive
+def succeeded(stream: Stream) -> list[DeliveryReport]:
+    """Return the reports of successful micro-batches; the one of a running batch can exist too."""
+    return [report for report in stream.reports() if report.status is WriteStatus.SUCCEEDED]
+
+
+def has_written(stream: Stream, query: StreamingQuery, count: int) -> bool:
+    """Return True if enough micro-batches have been written, or if there will be no more."""
+    return len(succeeded(stream)) >= count or not query.isActive
 
 
 def test_running_query_is_stopped_and_restarted(stream: Stream) -> None:
@@ -69,9 +74,9 @@ def test_running_query_is_stopped_and_restarted(stream: Stream) -> None:
     frame = source.options(rowsPerBatch="50", numPartitions="2").load()
     values = frame.selectExpr("CAST(value AS STRING) AS value")
     for _ in range(2):
-        before = len(stream.reports())
+        before = len(succeeded(stream))
         query = stream.start(values, trigger={"processingTime": "100 milliseconds"})
-        wait_until(partial(has_reports, stream, query, before + 3))
+        wait_until(partial(has_written, stream, query, before + 3))
         query.stop()
         assert query.exception() is None
     numbers = sorted(int(value or b"") for value in stream.written())
@@ -79,7 +84,7 @@ def test_running_query_is_stopped_and_restarted(stream: Stream) -> None:
     assert set(numbers) == set(range(max(numbers) + 1))
     assert max(numbers) >= 6 * 50 - 1
     reports = stream.reports()
-    done = [report for report in reports if report.status is WriteStatus.SUCCEEDED]
+    done = succeeded(stream)
     assert all(report.persisted == 50 for report in done)
     # The batch interrupted by the last stop is not written again here.
     assert len(done) >= len(reports) - 1 >= 5
