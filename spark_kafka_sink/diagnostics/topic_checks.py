@@ -11,6 +11,7 @@ from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType
 from spark_kafka_sink.kafka.protocol.error_codes import AUTHORIZATION_FAILED, ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
 from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
+from spark_kafka_sink.kafka.security.acl_errors import denied_error
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.client_config import ClientConfig
@@ -56,14 +57,7 @@ def check_permissions(facts: TopicFacts, config: ProducerConfig) -> Finding:
 
 def denied(acl: Acl, code: int, config: ClientConfig, broker: str | None = None) -> Finding:
     """Return the finding for a missing ACL, which a broker reported with this error code."""
-    acls = AclCommandBuilder.of(config)
-    error = errors.AuthorizationError(
-        f"{acl} is denied to {acls.principal}",
-        topic=acl.name if acl.resource is ResourceType.TOPIC else None,
-        broker=broker,
-        kafka_error=error_name(code),
-        hint=capitalized(acls.grant_hint(acl)),
-    )
+    error = denied_error(config, None, code, acl, broker)
     return Finding.failure(CheckStep.PERMISSIONS, error)
 
 

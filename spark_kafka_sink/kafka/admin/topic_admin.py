@@ -17,7 +17,6 @@ from spark_kafka_sink.kafka.admin.topic_handlers import (
     NewTopic,
     TopicDescription,
 )
-from spark_kafka_sink.kafka.blocking.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.blocking.api_driver import ApiDriver, KeyResult, request_one
 from spark_kafka_sink.kafka.blocking.lookups import BrokerLookup, LeaderLookup
 from spark_kafka_sink.kafka.blocking.partition_offsets import ListOffsetsHandler
@@ -28,6 +27,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
 from spark_kafka_sink.kafka.protocol.list_offsets import LATEST
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.security.acl_commands import Acl
+from spark_kafka_sink.kafka.security.acl_errors import denied_error, topic_acl
 
 if TYPE_CHECKING:
     import uuid
@@ -236,7 +236,9 @@ class TopicAdmin:
         driver = ApiDriver(client, ListOffsetsHandler(client, LATEST), (topic_partition,), leaders)
         code = driver.complete(deadline, f"waiting for topic {name}")[topic_partition].code
         if code == ErrorCode.topic_authorization_failed:
-            raise denied_error(client, "ListOffsets", code, topic_acl(AclOperation.DESCRIBE, name))
+            raise denied_error(
+                client.config, "ListOffsets", code, topic_acl(AclOperation.DESCRIBE, name)
+            )
         if code not in {ErrorCode.none, ErrorCode.unknown_topic_or_partition}:
             raise ProtocolError(
                 "the topic's leader rejected ListOffsets", topic=name, kafka_error=error_name(code)
@@ -246,11 +248,11 @@ class TopicAdmin:
     def _rejection_error(self, name: str, code: int, message: str | None) -> KafkaProdError:
         if code == ErrorCode.topic_authorization_failed:
             return denied_error(
-                self._client, "CreateTopics", code, topic_acl(AclOperation.CREATE, name)
+                self._client.config, "CreateTopics", code, topic_acl(AclOperation.CREATE, name)
             )
         if code == ErrorCode.cluster_authorization_failed:
             acl = Acl(AclOperation.CREATE, ResourceType.CLUSTER)
-            return denied_error(self._client, "CreateTopics", code, acl)
+            return denied_error(self._client.config, "CreateTopics", code, acl)
         error = ConfigError if code in error_codes.INVALID_TOPIC_SETTINGS else ProtocolError
         reason = f": {message}" if message else ""
         text = f"the topic cannot be created{reason}"

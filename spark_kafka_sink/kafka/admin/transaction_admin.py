@@ -20,7 +20,6 @@ from spark_kafka_sink.kafka.admin.transaction_handlers import (
     ListBrokersHandler,
     ListTransactionsHandler,
 )
-from spark_kafka_sink.kafka.blocking.acl_errors import denied_error, topic_acl, transactional_id_acl
 from spark_kafka_sink.kafka.blocking.api_driver import ApiDriver, KeyResult, request_one
 from spark_kafka_sink.kafka.blocking.coordinator_lookup import TransactionCoordinatorLookup
 from spark_kafka_sink.kafka.protocol.acl import AclOperation
@@ -37,6 +36,7 @@ from spark_kafka_sink.kafka.protocol.transactions import (
     TransactionState,
 )
 from spark_kafka_sink.kafka.protocol.versions import UnsupportedApiError
+from spark_kafka_sink.kafka.security.acl_errors import denied_error, topic_acl, transactional_id_acl
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -260,7 +260,7 @@ class TransactionAdmin:
         """
         if code == ErrorCode.transactional_id_authorization_failed:
             acl = transactional_id_acl(operation, transactional_id, self._prefix)
-            return denied_error(self._client, action, code, acl)
+            return denied_error(self._client.config, action, code, acl)
         if code in FENCED:
             return errors.FencedError(
                 f"{action} of {transactional_id}: a newer producer with this id has fenced this "
@@ -313,7 +313,7 @@ class TransactionAdmin:
         action = "DescribeProducers"
         if result.code == ErrorCode.topic_authorization_failed:
             raise denied_error(
-                self._client,
+                self._client.config,
                 action,
                 result.code,
                 topic_acl(AclOperation.READ, topic_partition.topic),

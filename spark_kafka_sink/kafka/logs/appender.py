@@ -17,7 +17,6 @@ import pyarrow as pa
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.errors import FencedError, KafkaProdError
 from spark_kafka_sink.kafka.admin.transaction_handlers import EndTxnHandler
-from spark_kafka_sink.kafka.blocking.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.blocking.api_driver import KeyResult, V, request_one
 from spark_kafka_sink.kafka.blocking.lookups import MAX_WAIT_S
 from spark_kafka_sink.kafka.logs.append_handlers import (
@@ -32,6 +31,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import TRANSACTIONAL, BatchHeader, next_sequence
 from spark_kafka_sink.kafka.records.record_encoder import encode_records, slice_records
+from spark_kafka_sink.kafka.security.acl_errors import denied_error, topic_acl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -217,7 +217,9 @@ class TransactionalAppender:
             return self.admin.rejection(action, name, code)
         topic, partition = topic_partition
         if code == ErrorCode.topic_authorization_failed:
-            return denied_error(self.client, action, code, topic_acl(AclOperation.WRITE, topic))
+            return denied_error(
+                self.client.config, action, code, topic_acl(AclOperation.WRITE, topic)
+            )
         if code == ErrorCode.unknown_topic_or_partition:
             return errors.UnknownTopicError(
                 "the topic does not exist", topic=topic, kafka_error=error_name(code)

@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_kafka_sink.common.errors import KafkaProdError, ProtocolError, UnknownTopicError
-from spark_kafka_sink.kafka.blocking.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.blocking.api_driver import (
     ApiDriver,
     ApiHandler,
@@ -26,6 +25,7 @@ from spark_kafka_sink.kafka.protocol.isolation_level import IsolationLevel
 from spark_kafka_sink.kafka.protocol.versions import FETCH_WITH_TOPIC_IDS, ApiKey
 from spark_kafka_sink.kafka.records import record_batch
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.security.acl_errors import denied_error, topic_acl
 
 if TYPE_CHECKING:
     import uuid
@@ -224,7 +224,7 @@ def _rejection_error(
 ) -> KafkaProdError:
     topic, partition = topic_partition
     if code == ErrorCode.topic_authorization_failed:
-        return denied_error(client, action, code, topic_acl(AclOperation.READ, topic))
+        return denied_error(client.config, action, code, topic_acl(AclOperation.READ, topic))
     if code == ErrorCode.unknown_topic_or_partition:
         return UnknownTopicError(
             "the topic does not exist",

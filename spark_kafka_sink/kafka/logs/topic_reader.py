@@ -21,7 +21,6 @@ from spark_kafka_sink.common.errors import ProtocolError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.admin.topic_handlers import DescribeTopicsHandler
-from spark_kafka_sink.kafka.blocking.acl_errors import denied_error, topic_acl
 from spark_kafka_sink.kafka.blocking.api_driver import request_one
 from spark_kafka_sink.kafka.blocking.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.logs.fetch import (
@@ -38,6 +37,7 @@ from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from spark_kafka_sink.kafka.records.consumer_record import consumer_record
 from spark_kafka_sink.kafka.records.control_batch import read_marker
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
+from spark_kafka_sink.kafka.security.acl_errors import denied_error, topic_acl
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -87,7 +87,7 @@ class TopicReader:
         result = request_one(client, handler, topic, self._deadline(), action)
         if result.code == ErrorCode.topic_authorization_failed:
             raise denied_error(
-                client, "Metadata", result.code, topic_acl(AclOperation.DESCRIBE, topic)
+                client.config, "Metadata", result.code, topic_acl(AclOperation.DESCRIBE, topic)
             )
         if result.code == ErrorCode.unknown_topic_or_partition:
             hint = did_you_mean(topic, TopicAdmin(client).names(self._deadline()))

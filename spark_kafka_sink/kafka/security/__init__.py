@@ -14,4 +14,5 @@ In reading order:
 - `tokens`: bearer tokens for OAUTHBEARER and AWS_MSK_IAM: sources, cache and refresh
 - `security_checks`: check stores, secrets and libraries on the driver before any task runs
 - `acl_commands`: the principal of a client, and the commands that grant denied operations
+- `acl_errors`: the errors for unauthorized requests
 """

@@ -11,24 +11,27 @@ from spark_kafka_sink.kafka.protocol.error_codes import error_name
 from spark_kafka_sink.kafka.security.acl_commands import Acl, AclCommandBuilder
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
+    from spark_kafka_sink.config.client_config import ClientConfig
 
 
-def denied_error(client: BlockingClient, action: str, code: int, acl: Acl) -> AuthorizationError:
-    """Return an error for a request that failed with an authorization error code.
+def denied_error(
+    config: ClientConfig, action: str | None, code: int, acl: Acl, broker: str | None = None
+) -> AuthorizationError:
+    """Return an error for a missing ACL.
 
     Args:
-        client: the client that sent the request.
-        action: the request, such as "InitProducerId".
+        config: the configuration of the unauthorized client.
+        action: the rejected request, such as "InitProducerId"; None if no request was rejected.
         code: Kafka's error code.
         acl: the missing ACL.
+        broker: the broker that rejected the request, or None.
     """
-    config = client.config
     acls = AclCommandBuilder.of(config)
-    topic = acl.name if acl.resource is ResourceType.TOPIC else None
+    rejected = f"{action} was rejected: " if action else ""
     return AuthorizationError(
-        f"{action} was rejected: {acl} is denied to {acls.principal}",
-        topic=topic,
+        f"{rejected}{acl} is denied to {acls.principal}",
+        topic=acl.name if acl.resource is ResourceType.TOPIC else None,
+        broker=broker,
         kafka_error=error_name(code),
         hint=capitalized(acls.grant_hint(acl)),
     )
