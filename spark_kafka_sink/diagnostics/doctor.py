@@ -15,7 +15,7 @@ from spark_kafka_sink.diagnostics.schema_checks import check_schemas
 from spark_kafka_sink.kafka.blocking.blocking_client import (
     BlockingClient,
     QueuedRequest,
-    RequestOutcome,
+    RequestCompletion,
 )
 from spark_kafka_sink.kafka.protocol.messages import encode_request
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
@@ -131,17 +131,17 @@ class Doctor:
     def _examine_brokers(self, client: BlockingClient) -> Finding:
         """Check that every broker responds at its advertised address."""
         nodes = tuple(client.cluster.nodes.values())
-        outcomes: dict[Node, RequestOutcome] = {}
+        completions: dict[Node, RequestCompletion] = {}
         for node in nodes:
-            client.submit(_ask_metadata(node, outcomes))
+            client.submit(_ask_metadata(node, completions))
         deadline = client.deadline(self.seconds)
-        while len(outcomes) < len(nodes) and client.now() < deadline:
+        while len(completions) < len(nodes) and client.now() < deadline:
             client.run_once(min(deadline - client.now(), _MAX_POLL_S))
         states = {broker.node: broker.state for broker in client.brokers()}
         failures = {}
         for node in nodes:
-            outcome = outcomes.get(node)
-            if outcome is not None and outcome.response is not None:
+            completion = completions.get(node)
+            if completion is not None and completion.response is not None:
                 continue
             diagnosis = client.failures.diagnosis(str(node))
             if diagnosis is None and node in states:
@@ -211,9 +211,9 @@ def _passed_step_text(
     return f"{security.sasl.mechanism.value} as {principal_of(security)}"
 
 
-def _ask_metadata(node: Node, outcomes: dict[Node, RequestOutcome]) -> QueuedRequest:
-    def done(outcome: RequestOutcome) -> None:
-        outcomes[node] = outcome
+def _ask_metadata(node: Node, completions: dict[Node, RequestCompletion]) -> QueuedRequest:
+    def done(completion: RequestCompletion) -> None:
+        completions[node] = completion
 
     return QueuedRequest(
         node=node,

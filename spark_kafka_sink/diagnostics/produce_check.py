@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.config.client_config import ClientConfig
     from spark_kafka_sink.config.sink_config import ProducerConfig
-    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestCompletion
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 _INVALID_ACKS = 2
@@ -67,9 +67,9 @@ class _ProducerIdHandler(ApiHandler[str, None]):
         """See `ApiHandler`."""
         return init_producer_id_values(None)
 
-    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
+    def result(self, key: str, completion: RequestCompletion) -> KeyResult[None]:  # noqa: ARG002
         """See `ApiHandler`."""
-        return KeyResult(code=int(outcome.response.error_code))
+        return KeyResult(code=int(completion.response.error_code))
 
 
 def send_probe(

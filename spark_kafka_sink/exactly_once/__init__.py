@@ -13,7 +13,7 @@ In reading order:
 - `batch_rejection`: the reasons why a batch must not be written, with their texts and hints
 - `decision_rules`: the next step of planning, a task and the driver, given the state of a scope
 - `orphan_rules`: which open transactions no driver can commit any more
-- `commit_outcome`: the meaning of an EndTxn response, and the outcomes of commit and abort
+- `commit_outcome`: the meaning of an EndTxn response, and the results of commit and abort
 - `json_fields`: reads JSON objects and checks their fields
 - `decision_record`: a record of the decision log as data and as JSON text
 - `decision_messages`: the log's keys and chunks, and the latest record of each scope

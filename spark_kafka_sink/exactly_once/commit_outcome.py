@@ -1,4 +1,4 @@
-"""The outcome of EndTxn for a transaction, and of a commit or abort for a batch.
+"""The outcome of EndTxn for a transaction, and the result of a commit or abort for a batch.
 
 A task's transactional id is used once, so only EndTxn, the transaction timeout or an operator ever
 ends its transaction. The table shows the response to EndTxn(commit) at the epoch that
@@ -73,7 +73,7 @@ class CommitStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitOutcome:
+class CommitResult:
     """The result of the commit or the abort of a batch."""
 
     status: CommitStatus

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from spark_kafka_sink.common.recreated_topics import WrittenTopic
     from spark_kafka_sink.config.sink_config import SinkConfig
-    from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
+    from spark_kafka_sink.exactly_once.commit_outcome import CommitResult
     from spark_kafka_sink.exactly_once.decision_record import ScopeState
     from spark_kafka_sink.exactly_once.steps.scope_client import ScopeClient
     from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer
@@ -100,7 +100,7 @@ class BatchCommitter:
         results: Sequence[TaskResult],
         nonce: str | None = None,
         written: Sequence[WrittenTopic] = (),
-    ) -> CommitOutcome:
+    ) -> CommitResult:
         """Make the rows of all tasks visible, or detect that they are already visible.
 
         Args:
@@ -128,7 +128,7 @@ class BatchCommitter:
 
     def abort(
         self, batch: str, results: Sequence[TaskResult], *, complete: bool, nonce: str | None = None
-    ) -> CommitOutcome:
+    ) -> CommitResult:
         """Abort the tasks' open transactions; if the batch was decided, finish it instead.
 
         Args:
@@ -159,7 +159,7 @@ class BatchCommitter:
         *,
         complete: bool,
         nonce: str | None = None,
-    ) -> CommitOutcome:
+    ) -> CommitResult:
         """Abort the shared transaction unless it was committed; see `abort` for the arguments."""
         write = None
         if results:

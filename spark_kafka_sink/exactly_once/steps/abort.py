@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import KafkaProdError, TornTransactionError
 from spark_kafka_sink.exactly_once import decision_rules
-from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
+from spark_kafka_sink.exactly_once.commit_outcome import CommitResult, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecisionRecord, ScopeState, state_of
 from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.exactly_once.steps.orphans import (
@@ -49,7 +49,7 @@ _UNKNOWN = "no task has reported, and the plan of the micro-batch is unknown"
 
 def abort_undecided(
     scope_client: ScopeClient, batch: str, tasks: Sequence[TaskTransaction], nonces: frozenset[str]
-) -> CommitOutcome:
+) -> CommitResult:
     """Abort a batch whose commit() was never called, so it cannot have been decided.
 
     Planning calls this without tasks for a planning that it gives up. In that case, a commit() may
@@ -60,7 +60,7 @@ def abort_undecided(
     aborted += (
         _abort_unfinished(scope_client, given_up) if given_up else AbortResult(problem=_UNKNOWN)
     )
-    return _abort_outcome(CommitStatus.ABORTED, batch, aborted)
+    return _batch_result(CommitStatus.ABORTED, batch, aborted)
 
 
 def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> AbortResult:
@@ -83,7 +83,7 @@ def _abort_unfinished(scope_client: ScopeClient, nonces: frozenset[str]) -> Abor
 
 def abort_batch(
     scope_client: ScopeClient, write: decision_rules.BatchWrite, tasks: Sequence[TaskTransaction]
-) -> CommitOutcome:
+) -> CommitResult:
     """Abort a batch whose commit() may have been called, unless it was decided.
 
     If all of its transactions have ended (a commit() that fails aborts them itself), there is
@@ -109,7 +109,7 @@ def abort_batch(
     if isinstance(logged, NoDecision) and scope_client.scope.kind is ScopeKind.RUN:
         descriptions = _described_again(scope_client, tasks, descriptions)
         if _is_finished_run(scope_client, tasks, descriptions):
-            return _abort_outcome(CommitStatus.ALREADY_WRITTEN, write.batch, AbortResult())
+            return _batch_result(CommitStatus.ALREADY_WRITTEN, write.batch, AbortResult())
     state, torn = _roll_forward_or_give_up(scope_client, owner, record, write)
     if torn is not None:
         return _abort_after_torn(scope_client, write, tasks, logged, torn)
@@ -120,11 +120,11 @@ def abort_batch(
     if decision_rules.is_written(state, write):
         rolled = isinstance(logged, Decided)
         status = CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN
-    outcome = _abort_outcome(status, write.batch, aborted)
+    batch_result = _batch_result(status, write.batch, aborted)
     if status is CommitStatus.ABORTED or not decision_rules.is_superseded(logged, own_ids):
-        return outcome
+        return batch_result
     descriptions = _described_again(scope_client, tasks, descriptions)
-    return replace(outcome, is_superseded=not is_any_committed(tasks, descriptions))
+    return replace(batch_result, is_superseded=not is_any_committed(tasks, descriptions))
 
 
 def _roll_forward_or_give_up(
@@ -169,7 +169,7 @@ def _abort_after_torn(
     tasks: Sequence[TaskTransaction],
     logged: ScopeState,
     torn: TornTransactionError,
-) -> CommitOutcome:
+) -> CommitResult:
     """Abort a batch after a torn batch, whose record in the log must be kept.
 
     The log cannot record that these plannings are given up. Instead, the abort flags prevent
@@ -195,7 +195,7 @@ def _abort_after_torn(
     if isinstance(logged, Decided) and decision_rules.is_same_batch(logged, write):
         raise torn
     _LOG.warning("%s", torn)
-    return _abort_outcome(CommitStatus.ABORTED, write.batch, aborted)
+    return _batch_result(CommitStatus.ABORTED, write.batch, aborted)
 
 
 def _described_again(
@@ -225,8 +225,8 @@ def _finish_without_fence(
     write: decision_rules.BatchWrite,
     tasks: Sequence[TaskTransaction],
     descriptions: Mapping[str, TransactionDescription],
-) -> CommitOutcome:
-    """Return the outcome for a batch whose tasks' transactions have all ended.
+) -> CommitResult:
+    """Return the result for a batch whose tasks' transactions have all ended.
 
     Transactions of lost attempts are aborted.
     """
@@ -237,11 +237,11 @@ def _finish_without_fence(
     if decision_rules.is_written(state, write) or _is_finished_run(
         scope_client, tasks, descriptions
     ):
-        outcome = _abort_outcome(CommitStatus.ALREADY_WRITTEN, write.batch, orphans)
+        batch_result = _batch_result(CommitStatus.ALREADY_WRITTEN, write.batch, orphans)
         is_superseded = bool(tasks) and not is_any_committed(tasks, descriptions)
-        return replace(outcome, is_superseded=is_superseded)
+        return replace(batch_result, is_superseded=is_superseded)
     ended = AbortResult(ended=frozenset(ids_of(tasks)))
-    return _abort_outcome(CommitStatus.ABORTED, write.batch, ended + orphans)
+    return _batch_result(CommitStatus.ABORTED, write.batch, ended + orphans)
 
 
 def _is_finished_run(
@@ -256,8 +256,8 @@ def _is_finished_run(
     return scope_client.scope.kind is ScopeKind.RUN and is_any_committed(tasks, descriptions)
 
 
-def _abort_outcome(status: CommitStatus, batch: str, aborted: AbortResult) -> CommitOutcome:
-    return CommitOutcome(
+def _batch_result(status: CommitStatus, batch: str, aborted: AbortResult) -> CommitResult:
+    return CommitResult(
         status=status,
         batch=batch,
         aborted=len(aborted.ended),

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import (
     UnknownTopicError,
 )
 from spark_kafka_sink.exactly_once import decision_rules
-from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
+from spark_kafka_sink.exactly_once.commit_outcome import CommitResult, CommitStatus
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, ScopeState
 from spark_kafka_sink.exactly_once.scope_state import NoDecision
 from spark_kafka_sink.exactly_once.steps.end_transactions import (
@@ -91,7 +91,7 @@ class _CommitCall:
 
 def commit_batch(
     scope_client: ScopeClient, write: decision_rules.BatchWrite, tasks: Sequence[TaskTransaction]
-) -> CommitOutcome:
+) -> CommitResult:
     """Decide the batch and make it visible, or detect that another driver has done so.
 
     If the call fails and has certainly not decided the batch, the tasks' transactions are aborted.
@@ -129,7 +129,7 @@ def commit_batch(
             )
 
 
-def _commit_once(call: _CommitCall) -> CommitOutcome:
+def _commit_once(call: _CommitCall) -> CommitResult:
     scope_client, write = call.scope_client, call.write
     owner = scope_client.fence()
     logged: ScopeState = NoDecision()
@@ -171,14 +171,14 @@ def _already_done(
     rolled: DecidedBatch | None,
     record: DecisionRecord | None,
     tasks: Sequence[TaskTransaction],
-) -> CommitOutcome:
+) -> CommitResult:
     own_ids = ids_of(tasks)
     is_superseded = decision_rules.is_superseded(rolled or state, own_ids) and _is_uncommitted(
         scope_client, tasks
     )
     aborted = abort_own(scope_client, tasks, decision_rules.never_decided(rolled or state, own_ids))
     aborted += abort_orphans(scope_client, rolled or state)
-    return CommitOutcome(
+    return CommitResult(
         status=CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN,
         batch=state.batch if not isinstance(state, NoDecision) else "",
         transactions=0 if record is None else record.transactions,
@@ -198,7 +198,7 @@ def _is_uncommitted(scope_client: ScopeClient, tasks: Sequence[TaskTransaction])
 
 def _append_and_commit(
     call: _CommitCall, owner: TransactionalProducer, decided: DecidedBatch
-) -> CommitOutcome:
+) -> CommitResult:
     """Append the decision, which is irreversible, and commit its transactions."""
     scope_client = call.scope_client
     forget = scope_client.scope.kind is ScopeKind.RUN
@@ -271,9 +271,9 @@ def _append_decision(
 
 def _commit_result(
     scope_client: ScopeClient, decided: DecidedBatch, status: CommitStatus
-) -> CommitOutcome:
+) -> CommitResult:
     aborted = abort_orphans(scope_client, decided)
-    return CommitOutcome(
+    return CommitResult(
         status=status,
         batch=decided.batch,
         transactions=len(decided.transactions),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.exactly_once import decision_record, decision_rules
-from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
+from spark_kafka_sink.exactly_once.commit_outcome import CommitResult, CommitStatus
 from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.exactly_once.shared_transaction import check_producers, written_ranges
 from spark_kafka_sink.exactly_once.steps.fates import FateReader
@@ -67,7 +67,7 @@ def commit_shared(
     write: decision_rules.BatchWrite,
     shared: TransactionalProducer,
     results: Sequence[TaskResult],
-) -> CommitOutcome:
+) -> CommitResult:
     """Make the rows of all tasks visible with one EndTxn, or none of them.
 
     Args:
@@ -98,7 +98,7 @@ def abort_shared(
     shared: TransactionalProducer,
     batch: str,
     results: Sequence[TaskResult],
-) -> CommitOutcome:
+) -> CommitResult:
     """Abort the transaction, unless it was committed.
 
     The epoch is ended first. After that, an EndTxn that is still in flight has no effect, so the
@@ -120,7 +120,7 @@ def abort_shared(
         lambda decided: write is None or not decision_rules.is_same_batch(decided, write),
     )
     is_written = write is not None and decision_rules.is_written(state, write)
-    return CommitOutcome(
+    return CommitResult(
         status=CommitStatus.ALREADY_WRITTEN if is_written else CommitStatus.ABORTED,
         batch=batch,
         aborted=0 if is_written else 1,
@@ -133,11 +133,11 @@ def _commit_transaction(
     write: decision_rules.BatchWrite,
     shared: TransactionalProducer,
     results: Sequence[TaskResult],
-) -> CommitOutcome:
+) -> CommitResult:
     owners = written_ranges(results)
     if not owners and scope_client.scope.kind is ScopeKind.RUN:
         _try_abort(scope_client, shared)  # The brokers might have rejected all rows.
-        return CommitOutcome(status=CommitStatus.EMPTY, batch=write.batch)
+        return CommitResult(status=CommitStatus.EMPTY, batch=write.batch)
     record = scope_client.log.read_after_fence()
     state = decision_record.state_of(record)
     if isinstance(state, Decided):
@@ -151,8 +151,8 @@ def _commit_transaction(
         raise rejection_error(step.rejection, scope_client.scope, state, write)
     if isinstance(step, decision_rules.AlreadyDone):
         _try_abort(scope_client, shared)
-        outcome = _outcome_of(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
-        return replace(outcome, is_superseded=bool(owners))
+        batch_result = _batch_result(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
+        return replace(batch_result, is_superseded=bool(owners))
     assert isinstance(step, decision_rules.Decide)
 
     def check_unaborted() -> None:
@@ -171,10 +171,10 @@ def _commit_transaction(
         records=sum(owner.records for owner in owners.values()),
     )
     scope_client.log.append(shared, done, before_commit=second_check)
-    outcome = _outcome_of(
+    batch_result = _batch_result(
         scope_client, write, CommitStatus.COMMITTED if owners else CommitStatus.EMPTY, done.state
     )
-    return replace(outcome, transactions=done.transactions, records=done.records)
+    return replace(batch_result, transactions=done.transactions, records=done.records)
 
 
 def _fenced_outcome(
@@ -182,8 +182,8 @@ def _fenced_outcome(
     write: decision_rules.BatchWrite,
     results: Sequence[TaskResult],
     error: errors.FencedError,
-) -> CommitOutcome:
-    """Return the outcome of a batch whose transaction has ended.
+) -> CommitResult:
+    """Return the result of a batch whose transaction has ended.
 
     Another client has ended it, or this driver's EndTxn, whose response was lost.
     """
@@ -191,8 +191,8 @@ def _fenced_outcome(
         scope_client, lambda decided: not decision_rules.is_same_batch(decided, write)
     )
     if decision_rules.is_written(state, write):
-        outcome = _outcome_of(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
-        return replace(outcome, is_superseded=_is_aborted(scope_client, results))
+        batch_result = _batch_result(scope_client, write, CommitStatus.ALREADY_WRITTEN, state)
+        return replace(batch_result, is_superseded=_is_aborted(scope_client, results))
     raise errors.TransactionError(
         f"the transaction of batch {write.batch} of {scope_client.scope} ended before it could be "
         "committed, and none of its rows are visible: transaction.timeout.ms has passed, or a "
@@ -224,11 +224,11 @@ def _try_abort(scope_client: ScopeClient, shared: TransactionalProducer) -> None
         )
 
 
-def _outcome_of(
+def _batch_result(
     scope_client: ScopeClient,
     write: decision_rules.BatchWrite,
     status: CommitStatus,
     state: decision_record.ScopeState,
-) -> CommitOutcome:
+) -> CommitResult:
     aborted = abort_orphans(scope_client, state)
-    return CommitOutcome(status=status, batch=write.batch, aborted=len(aborted.ended))
+    return CommitResult(status=status, batch=write.batch, aborted=len(aborted.ended))

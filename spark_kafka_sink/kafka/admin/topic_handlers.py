@@ -17,7 +17,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     import uuid
 
-    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestCompletion
     from spark_kafka_sink.kafka.protocol.config_resource_type import ConfigResourceType
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
@@ -84,16 +84,16 @@ class DescribeTopicsHandler(ApiHandler[str, TopicDescription]):
         }
 
     def results(
-        self, keys: Sequence[str], outcome: RequestOutcome
+        self, keys: Sequence[str], completion: RequestCompletion
     ) -> Mapping[str, KeyResult[TopicDescription]]:
         """Return the description of each topic."""
-        cluster = _operations(outcome.response, "cluster_authorized_operations")
+        cluster = _operations(completion.response, "cluster_authorized_operations")
         requested = frozenset(keys)
         return {
             topic.name: KeyResult(
                 code=int(topic.error_code), value=_parse_description(topic, cluster)
             )
-            for topic in outcome.response.topics
+            for topic in completion.response.topics
             if topic.name in requested
         }
 
@@ -108,9 +108,9 @@ class ListTopicsHandler(ApiHandler[str, tuple[str, ...]]):
         """Return the values of a request for all topics."""
         return {"topics": None, "allow_auto_topic_creation": False}
 
-    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[tuple[str, ...]]:  # noqa: ARG002
+    def result(self, key: str, completion: RequestCompletion) -> KeyResult[tuple[str, ...]]:  # noqa: ARG002
         """Return the names of the topics that are not internal."""
-        topics = outcome.response.topics
+        topics = completion.response.topics
         names = tuple(sorted(topic.name for topic in topics if not topic.is_internal))
         return KeyResult(code=0, value=names)
 
@@ -178,9 +178,9 @@ class CreateTopicsHandler(ApiHandler[str, None]):
             "validate_only": self._validate_only,
         }
 
-    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
+    def result(self, key: str, completion: RequestCompletion) -> KeyResult[None]:  # noqa: ARG002
         """Return the error of the topic, if any."""
-        topic = only_item(outcome.response.topics, outcome)
+        topic = only_item(completion.response.topics, completion)
         message = getattr(topic, "error_message", None)
         return KeyResult(code=int(topic.error_code), message=message)
 
@@ -220,9 +220,9 @@ class DescribeConfigsHandler(ApiHandler[K, Mapping[str, str | None]]):
         }
         return {"resources": [resource]}
 
-    def result(self, key: K, outcome: RequestOutcome) -> KeyResult[Mapping[str, str | None]]:  # noqa: ARG002
+    def result(self, key: K, completion: RequestCompletion) -> KeyResult[Mapping[str, str | None]]:  # noqa: ARG002
         """Return the values of the configs by name."""
-        resource = only_item(outcome.response.results, outcome)
+        resource = only_item(completion.response.results, completion)
         code = int(resource.error_code)
         values = {config.name: config.value for config in resource.configs}
         return KeyResult(code=code, value=None if code else values, message=resource.error_message)

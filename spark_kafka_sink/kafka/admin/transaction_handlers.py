@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from spark_kafka_sink.kafka.blocking.api_driver import KeyAction
-    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestCompletion
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 
@@ -84,12 +84,12 @@ class InitProducerIdHandler(CoordinatorHandler[TransactionalProducer]):
             )
         return init_producer_id_values(keys[0], self._timeout_ms, current=current)
 
-    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[TransactionalProducer]:
+    def result(self, key: str, completion: RequestCompletion) -> KeyResult[TransactionalProducer]:
         """Return the granted producer id and epoch."""
-        result = _parse_producer(key, outcome.response, outcome.transaction_version)
+        result = _parse_producer(key, completion.response, completion.transaction_version)
         if result.value is not None and result.value.producer_id < 0:
             raise errors.ProtocolError(
-                f"InitProducerId of {key} returned no producer id", broker=str(outcome.node)
+                f"InitProducerId of {key} returned no producer id", broker=str(completion.node)
             )
         return result
 
@@ -123,10 +123,10 @@ class EndTxnHandler(CoordinatorHandler[TransactionalProducer]):
         """Return the values of a request that commits or aborts a transaction."""
         return end_txn_values(self._transactions[keys[0]], commit=self._commit)
 
-    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[TransactionalProducer]:
+    def result(self, key: str, completion: RequestCompletion) -> KeyResult[TransactionalProducer]:
         """Return the producer for the next transaction."""
         ended = self._transactions[key]
-        result = _parse_producer(key, outcome.response, ended.version)
+        result = _parse_producer(key, completion.response, ended.version)
         producer = result.value
         if producer is not None and (producer.producer_id < 0 or not ended.version.bumps_epoch):
             result.value = ended  # As in Java, without a producer id the epoch is unchanged.
@@ -161,7 +161,7 @@ class DescribeTransactionsHandler(CoordinatorHandler[TransactionDescription]):
     def results(
         self,
         keys: Sequence[str],  # noqa: ARG002
-        outcome: RequestOutcome,
+        completion: RequestCompletion,
     ) -> Mapping[str, KeyResult[TransactionDescription]]:
         """Return the description of each transaction."""
         return {
@@ -169,7 +169,7 @@ class DescribeTransactionsHandler(CoordinatorHandler[TransactionDescription]):
                 code=int(state.error_code),
                 value=None if state.error_code else _parse_description(state),
             )
-            for state in outcome.response.transaction_states
+            for state in completion.response.transaction_states
         }
 
 
@@ -215,13 +215,15 @@ class ListTransactionsHandler(ApiHandler[int, list[TransactionListing]]):
             "transactional_id_pattern": self._pattern,
         }
 
-    def result(self, key: int, outcome: RequestOutcome) -> KeyResult[list[TransactionListing]]:
+    def result(
+        self, key: int, completion: RequestCompletion
+    ) -> KeyResult[list[TransactionListing]]:
         """Return the broker's transactions."""
-        response = outcome.response
+        response = completion.response
         if unknown := response.unknown_state_filters:
             raise errors.ProtocolError(
                 f"ListTransactions ignores the states {', '.join(unknown)}",
-                broker=str(outcome.node),
+                broker=str(completion.node),
             )
         listed = [
             TransactionListing(
@@ -247,9 +249,9 @@ class ListBrokersHandler(ApiHandler[str, frozenset[int]]):
         """Return the values of a Metadata request without topics."""
         return {"topics": [], "allow_auto_topic_creation": False}
 
-    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[frozenset[int]]:  # noqa: ARG002
+    def result(self, key: str, completion: RequestCompletion) -> KeyResult[frozenset[int]]:  # noqa: ARG002
         """Return the ids of all brokers."""
-        brokers = frozenset(int(broker.node_id) for broker in outcome.response.brokers)
+        brokers = frozenset(int(broker.node_id) for broker in completion.response.brokers)
         return KeyResult(code=0, value=brokers)
 
 
@@ -266,7 +268,7 @@ class DescribeProducersHandler(LeaderHandler[tuple[ActiveProducer, ...]]):
     def results(
         self,
         keys: Sequence[TopicPartition],  # noqa: ARG002
-        outcome: RequestOutcome,
+        completion: RequestCompletion,
     ) -> Mapping[TopicPartition, KeyResult[tuple[ActiveProducer, ...]]]:
         """Return the active producers of each partition."""
         return {
@@ -275,7 +277,7 @@ class DescribeProducersHandler(LeaderHandler[tuple[ActiveProducer, ...]]):
                 value=tuple(map(_active_producer, partition.active_producers)),
                 message=partition.error_message,
             )
-            for topic in outcome.response.topics
+            for topic in completion.response.topics
             for partition in topic.partitions
         }
 

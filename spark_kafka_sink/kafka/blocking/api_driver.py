@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.blocking.blocking_client import (
     BlockingClient,
     QueuedRequest,
-    RequestOutcome,
+    RequestCompletion,
 )
 from spark_kafka_sink.kafka.blocking.lookups import (
     MAX_WAIT_S,
@@ -105,12 +105,12 @@ class ApiHandler(ABC, Generic[K, V]):
     def values(self, keys: Sequence[K], version: int) -> FieldValues:
         """Return the values of a request for these keys."""
 
-    def results(self, keys: Sequence[K], outcome: RequestOutcome) -> Mapping[K, KeyResult[V]]:
-        """Return the result of each key. `outcome.response` must not be None."""
+    def results(self, keys: Sequence[K], completion: RequestCompletion) -> Mapping[K, KeyResult[V]]:
+        """Return the result of each key. `completion.response` must not be None."""
         (key,) = keys
-        return {key: self.result(key, outcome)}
+        return {key: self.result(key, completion)}
 
-    def result(self, key: K, outcome: RequestOutcome) -> KeyResult[V]:
+    def result(self, key: K, completion: RequestCompletion) -> KeyResult[V]:
         """Return the result of a request with one key."""
         raise NotImplementedError
 
@@ -132,7 +132,7 @@ class LeaderHandler(ApiHandler[TopicPartition, V]):
         return LeaderLookup(client)
 
 
-def only_item(items: Sequence[Any], outcome: RequestOutcome) -> Any:
+def only_item(items: Sequence[Any], completion: RequestCompletion) -> Any:
     """Return the only item of a list in the response to a request for one item.
 
     Raises:
@@ -141,7 +141,7 @@ def only_item(items: Sequence[Any], outcome: RequestOutcome) -> Any:
     if len(items) != 1:
         raise ProtocolError(
             f"the broker returned {len(items)} results for a request with one key",
-            broker=str(outcome.node),
+            broker=str(completion.node),
         )
     return items[0]
 
@@ -302,39 +302,43 @@ class ApiDriver(Generic[K, V]):
             node=node,
             api=handler.api,
             body=lambda version: handler.body(keys, version),
-            done=lambda outcome: self._handle_outcome(keys, outcome),
+            done=lambda completion: self._handle_completion(keys, completion),
             max_version=handler.max_version(keys),
         )
 
-    def _handle_outcome(self, keys: Sequence[K], outcome: RequestOutcome) -> None:
+    def _handle_completion(self, keys: Sequence[K], completion: RequestCompletion) -> None:
         default: KeyResult[V] = KeyResult(code=ErrorCode.unknown_server_error)
         results: Mapping[K, KeyResult[V]] = {}
-        if outcome.response is None:
-            code = ClientErrorCode.disconnected if outcome.is_written else ClientErrorCode.not_sent
-            default = KeyResult(code=code, message=outcome.failure)
+        if completion.response is None:
+            code = (
+                ClientErrorCode.disconnected if completion.is_written else ClientErrorCode.not_sent
+            )
+            default = KeyResult(code=code, message=completion.failure)
         else:
-            results = self._handler.results(keys, outcome)
-        self._check_closed(keys, outcome)
+            results = self._handler.results(keys, completion)
+        self._check_closed(keys, completion)
         for key in keys:
             result = results.get(key, default)
-            result.node = outcome.node
+            result.node = completion.node
             self._finish_or_retry(key, result)
 
-    def _check_closed(self, keys: Sequence[K], outcome: RequestOutcome) -> None:
+    def _check_closed(self, keys: Sequence[K], completion: RequestCompletion) -> None:
         """Raise an error if a broker has closed the connection on the same request twice.
 
         A broker that restarts refuses a connection in between, or does not negotiate versions.
         """
-        if not outcome.is_oldest:  # The broker may have closed the connection on an older request.
+        if not completion.is_oldest:  # The broker may have closed it on an older request.
             return
         handler = self._handler
-        was_closed = is_closed(outcome.loss, is_written=outcome.is_written)
+        was_closed = is_closed(completion.loss, is_written=completion.is_written)
         states = [self._in_progress[key] for key in keys]
-        repeated = any(state.closed_by == outcome.node for state in states)
+        repeated = any(state.closed_by == completion.node for state in states)
         if was_closed and repeated and not handler.retries_rejected_connections:
-            raise closed_twice_error(handler.api, outcome.node, outcome.loss, outcome.failure or "")
+            raise closed_twice_error(
+                handler.api, completion.node, completion.loss, completion.failure or ""
+            )
         for state in states:
-            state.closed_by = outcome.node if was_closed else None
+            state.closed_by = completion.node if was_closed else None
 
     def _finish_or_retry(self, key: K, result: KeyResult[V]) -> None:
         state = self._in_progress.pop(key)

@@ -55,8 +55,8 @@ idle_blocking_clients: ClientPool[BlockingClient, None] = ClientPool()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestOutcome:
-    """The outcome of a request: the response, or the reason for a failure."""
+class RequestCompletion:
+    """A completed request: the response, or the reason for a failure."""
 
     node: Node
     version: int = -1
@@ -81,7 +81,7 @@ class QueuedRequest:
     api: ApiKey
     body: Callable[[int], list[Buffer]]
     """Encodes the request in the negotiated version."""
-    done: Callable[[RequestOutcome], None]
+    done: Callable[[RequestCompletion], None]
     """Called once, on the thread that calls `BlockingClient.run_once`."""
     max_version: int | None = None
     """The maximum version."""
@@ -327,7 +327,7 @@ class BlockingClient:
             self._in_flight.discard(sent)
             self._throttle(completion)
             sent.queued.done(
-                RequestOutcome(
+                RequestCompletion(
                     node=completion.node,
                     version=sent.version,
                     transaction_version=sent.transaction_version,
@@ -354,7 +354,7 @@ class BlockingClient:
             del self._queues[node]
             reason = self._network.failures.reasons.get(str(node), "no connection")
             for request in queue.requests:
-                request.done(RequestOutcome(node=node, failure=reason, is_written=False))
+                request.done(RequestCompletion(node=node, failure=reason, is_written=False))
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestCompletion
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
 
 
@@ -61,7 +61,7 @@ class _FindCoordinatorHandler(ApiHandler[str, Node]):
         return find_coordinator_values(keys)
 
     def results(
-        self, keys: Sequence[str], outcome: RequestOutcome
+        self, keys: Sequence[str], completion: RequestCompletion
     ) -> Mapping[str, KeyResult[Node]]:
         """Return the coordinator of each transactional id."""
         return {
@@ -72,7 +72,7 @@ class _FindCoordinatorHandler(ApiHandler[str, Node]):
                 if coordinator.code
                 else Node(coordinator.node_id, coordinator.host, coordinator.port),
             )
-            for coordinator in read_coordinators(outcome.response, keys)
+            for coordinator in read_coordinators(completion.response, keys)
         }
 
 

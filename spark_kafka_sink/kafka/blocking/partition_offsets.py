@@ -12,7 +12,7 @@ from spark_kafka_sink.kafka.protocol.versions import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestCompletion
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
@@ -47,17 +47,17 @@ class ListOffsetsHandler(LeaderHandler[int]):
             "topics": [{"name": key.topic, "partitions": [partition]}],
         }
 
-    def result(self, key: TopicPartition, outcome: RequestOutcome) -> KeyResult[int]:  # noqa: ARG002
+    def result(self, key: TopicPartition, completion: RequestCompletion) -> KeyResult[int]:  # noqa: ARG002
         """See `ApiHandler`."""
-        partition = only_partition(outcome)
+        partition = only_partition(completion)
         return KeyResult(code=int(partition.error_code), value=int(partition.offset))
 
 
-def only_partition(outcome: RequestOutcome) -> Any:
+def only_partition(completion: RequestCompletion) -> Any:
     """Return the partition's part of a response to a request for one partition."""
-    response = outcome.response
+    response = completion.response
     topics = response.responses if hasattr(response, "responses") else response.topics
-    return only_item(only_item(topics, outcome).partitions, outcome)
+    return only_item(only_item(topics, completion).partitions, completion)
 
 
 def leader_epoch(client: BlockingClient, topic_partition: TopicPartition) -> int:

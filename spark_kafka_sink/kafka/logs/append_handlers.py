@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestCompletion
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
@@ -48,10 +48,10 @@ class AddPartitionsHandler(CoordinatorHandler[None]):
         """Return the values of a request for the partition."""
         return add_partitions_values(self._producer, [self._topic_partition])
 
-    def result(self, key: str, outcome: RequestOutcome) -> KeyResult[None]:  # noqa: ARG002
+    def result(self, key: str, completion: RequestCompletion) -> KeyResult[None]:  # noqa: ARG002
         """Return the error of the partition, if any."""
         return KeyResult(
-            code=only_item([*read_partition_errors(outcome.response).values()], outcome)
+            code=only_item([*read_partition_errors(completion.response).values()], completion)
         )
 
 
@@ -102,10 +102,10 @@ class ProduceHandler(LeaderHandler[int]):
             timeout_ms=self.client.config.request_timeout_ms,
         )
 
-    def result(self, key: TopicPartition, outcome: RequestOutcome) -> KeyResult[int]:  # noqa: ARG002
+    def result(self, key: TopicPartition, completion: RequestCompletion) -> KeyResult[int]:  # noqa: ARG002
         """Return the first offset of the batch."""
-        topic = only_item(outcome.response.responses, outcome)
-        partition = only_item(topic.partition_responses, outcome)
+        topic = only_item(completion.response.responses, completion)
+        partition = only_item(topic.partition_responses, completion)
         return KeyResult(
             code=int(partition.error_code),
             value=int(partition.base_offset),

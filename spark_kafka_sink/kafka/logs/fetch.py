@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from spark_kafka_sink.kafka.blocking.api_driver import V
-    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestOutcome
+    from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient, RequestCompletion
     from spark_kafka_sink.kafka.protocol.messages import FieldValues
     from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 
@@ -118,14 +118,14 @@ class FetchHandler(LeaderHandler[Fetched]):
             "topics": [topic],
         }
 
-    def result(self, key: TopicPartition, outcome: RequestOutcome) -> KeyResult[Fetched]:  # noqa: ARG002
+    def result(self, key: TopicPartition, completion: RequestCompletion) -> KeyResult[Fetched]:  # noqa: ARG002
         """See `ApiHandler`."""
-        if code := int(getattr(outcome.response, "error_code", 0)):
+        if code := int(getattr(completion.response, "error_code", 0)):
             return KeyResult(code=code)
-        if not outcome.response.responses:  # The response to a throttled Fetch is empty.
+        if not completion.response.responses:  # The response to a throttled Fetch is empty.
             return KeyResult(code=ErrorCode.throttling_quota_exceeded)
-        partition = only_partition(outcome)
-        fetched = _parse_fetched(partition, outcome.version)
+        partition = only_partition(completion)
+        fetched = _parse_fetched(partition, completion.version)
         return KeyResult(code=int(partition.error_code), value=fetched)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.common.text import plural
-from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
+from spark_kafka_sink.exactly_once.commit_outcome import CommitResult, CommitStatus
 from spark_kafka_sink.exactly_once.committer import BatchCommitter
 from spark_kafka_sink.spark.exactly_once.outcome_text import VISIBLE, OutcomeText
 from spark_kafka_sink.spark.exactly_once.transaction_commit_messages import (
@@ -91,7 +91,7 @@ class ExactlyOnceCompletion(WriteCompletion):
         planned = self._planning_data_of(tasks)
         complete = len(tasks) == len(messages)
         try:
-            outcome = self._abort_tasks(
+            result = self._abort_tasks(
                 tasks, planned, self._batch_label(batch_id), complete=complete
             )
         except Exception as problem:  # noqa: BLE001 - the batch's own error must be raised
@@ -99,12 +99,12 @@ class ExactlyOnceCompletion(WriteCompletion):
             text, remedy = self._text.failed_abort(problem, _known_ids(tasks, planned))
             publication.fail(replace(report, transaction_outcome=text), remedy)
             return
-        still_open = self._text.open_transactions(outcome.left_open, outcome.problem)
-        text = f"{outcome.status.value}, but {still_open}" if still_open else outcome.status.value
+        still_open = self._text.open_transactions(result.left_open, result.problem)
+        text = f"{result.status.value}, but {still_open}" if still_open else result.status.value
         if not still_open:
             self.origin.planning_file.mark_ended(planned.nonce)
-        report = self._with_outcome(report, outcome, text, [task.result for task in tasks])
-        is_aborted = outcome.status is CommitStatus.ABORTED
+        report = self._with_result(report, result, text, [task.result for task in tasks])
+        is_aborted = result.status is CommitStatus.ABORTED
         publication.fail(report, self._text.aborted(still_open) if is_aborted else VISIBLE)
 
     def give_up(self, planned: PlanningData) -> None:
@@ -114,8 +114,8 @@ class ExactlyOnceCompletion(WriteCompletion):
         calls abort(). As in abort(), the abort flag stops a commit() that is still running.
         """
         try:
-            outcome = self._abort_tasks((), planned, self._scope.name, complete=False)
-            still_open = self._text.open_transactions(outcome.left_open, outcome.problem)
+            result = self._abort_tasks((), planned, self._scope.name, complete=False)
+            still_open = self._text.open_transactions(result.left_open, result.problem)
         except Exception as error:  # noqa: BLE001 - it must not fail the batch that is planned
             still_open = self._text.open_transactions(
                 _known_ids((), planned), errors.error_text(error)
@@ -144,9 +144,9 @@ class ExactlyOnceCompletion(WriteCompletion):
         nonce = self._planning_data_of(ended).nonce
         batch = self._batch_label(batch_id)
         written = commit_messages.written_topics(messages)
-        outcome = self._new_committer().commit(batch, results, nonce, written)
+        result = self._new_committer().commit(batch, results, nonce, written)
         self.origin.planning_file.mark_ended(nonce)
-        completed = self._with_outcome(report, outcome, outcome.status.value, results)
+        completed = self._with_result(report, result, result.status.value, results)
         return publication.succeed(completed)
 
     def _batch_label(self, batch_id: int | None) -> str:
@@ -161,20 +161,20 @@ class ExactlyOnceCompletion(WriteCompletion):
             return PlanningData(nonce=tasks[0].nonce, shared=tasks[0].result.shared)
         return self.origin.planning_file.read()
 
-    def _with_outcome(
+    def _with_result(
         self,
         report: DeliveryReport,
-        outcome: CommitOutcome,
+        result: CommitResult,
         text: str,
         results: Sequence[TaskResult],
     ) -> DeliveryReport:
-        """Return the report with the outcome, and with the transactions to which it applies.
+        """Return the report with the result, and with the transactions to which it applies.
 
         If another run has written the batch, the tasks count as having skipped it.
         """
-        if outcome.is_superseded:
+        if result.is_superseded:
             report = _without_counters(report)
-        theirs = outcome.status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
+        theirs = result.status in (CommitStatus.COMMITTED, CommitStatus.ABORTED)
         transactions = transactions_of(results, self.config.report_tasks) if theirs else ()
         return replace(report, transaction_outcome=text, transactions=transactions)
 
@@ -185,7 +185,7 @@ class ExactlyOnceCompletion(WriteCompletion):
         batch: str,
         *,
         complete: bool,
-    ) -> CommitOutcome:
+    ) -> CommitResult:
         results = [task.result for task in tasks]
         committer = self._new_committer()
         nonce = planned.nonce

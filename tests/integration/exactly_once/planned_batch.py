@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spark_kafka_sink.common.errors import KafkaProdError
-from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome
+from spark_kafka_sink.exactly_once.commit_outcome import CommitResult
 from spark_kafka_sink.exactly_once.decision_rules import BatchWrite
 from spark_kafka_sink.exactly_once.shared_transaction import claim
 from spark_kafka_sink.exactly_once.steps.shared_commit import commit_shared
@@ -107,7 +107,7 @@ class PlannedBatch:
         """Run all tasks."""
         return [self.task(number) for number in range(TASKS)]
 
-    def commit(self, results: list[TaskResult]) -> CommitOutcome:
+    def commit(self, results: list[TaskResult]) -> CommitResult:
         return self.writes.committer.commit(self.number, results)
 
     def commit_with(

@@ -17,7 +17,7 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.common.recreated_topics import WrittenTopic
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.exactly_once.commit_outcome import CommitOutcome, CommitStatus
+from spark_kafka_sink.exactly_once.commit_outcome import CommitResult, CommitStatus
 from spark_kafka_sink.exactly_once.task_transaction import TaskOutcome, TaskResult, TaskTransaction
 from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
@@ -55,7 +55,7 @@ WRITTEN = TransactionCommitMessage(
 class Committer:
     """Records its calls and returns or raises `answer`."""
 
-    answer: CommitStatus | CommitOutcome | Exception = CommitStatus.COMMITTED
+    answer: CommitStatus | CommitResult | Exception = CommitStatus.COMMITTED
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
     def __call__(self, config: SinkConfig, scope: Scope) -> Committer:
@@ -69,22 +69,22 @@ class Committer:
         results: Sequence[TaskResult],
         nonce: str | None,
         written: Sequence[WrittenTopic],
-    ) -> CommitOutcome:
+    ) -> CommitResult:
         assert not written  # brokers without topic ids
         return self._answer(batch, len(results), nonce)
 
     def abort(
         self, batch: str, results: Sequence[TaskResult], *, complete: bool, nonce: str | None
-    ) -> CommitOutcome:
+    ) -> CommitResult:
         return self._answer(batch, len(results), complete, nonce)
 
-    def _answer(self, batch: str, *arguments: object) -> CommitOutcome:
+    def _answer(self, batch: str, *arguments: object) -> CommitResult:
         self.calls.append((batch, *arguments))
         if isinstance(self.answer, Exception):
             raise self.answer
-        if isinstance(self.answer, CommitOutcome):
+        if isinstance(self.answer, CommitResult):
             return self.answer
-        return CommitOutcome(status=self.answer, batch=batch)
+        return CommitResult(status=self.answer, batch=batch)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_abort_names_open_transactions_and_the_command_that_ends_them(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    committer.answer = CommitOutcome(
+    committer.answer = CommitResult(
         status=CommitStatus.ABORTED, batch="7", left_open=("orders/a", "orders/b"), problem="why"
     )
     end.abort([DONE, None], 7)
@@ -202,7 +202,7 @@ def test_transactions_of_two_phase_commit_do_not_time_out(
 ) -> None:
     end = end_with(tmp_path, {"twoPhaseCommit": "true"})
     for committer.answer in (
-        CommitOutcome(status=CommitStatus.ABORTED, batch="7", left_open=("orders/a",)),
+        CommitResult(status=CommitStatus.ABORTED, batch="7", left_open=("orders/a",)),
         FencedError("a newer driver has taken over"),
     ):
         end.abort([DONE, None], 7)
