@@ -6,9 +6,12 @@ import pytest
 
 from spark_kafka_sink.common.errors import ColumnError, RecordTooLargeError
 from spark_kafka_sink.kafka.records.columns import Columns
+from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE
+from spark_kafka_sink.kafka.records.record_encoder import size_bounds
 from spark_kafka_sink.producer.rows import Rows
 from tests.support.harness.fake import FakeCluster
 from tests.support.harness.world import world
+from tests.unit.producer.rejections import DEAD, tolerant
 
 
 @pytest.mark.parametrize(
@@ -25,6 +28,26 @@ def test_error_of_large_row_names_the_option_to_raise(name: str, largest: int, m
     assert "row 1 " in str(caught.value)
     is_the_topics_too = "max.message.bytes" in str(caught.value.hint)
     assert is_the_topics_too is (name == "max.request.size")
+
+
+def test_dead_letter_whose_headers_exceed_the_limit_fails_the_task() -> None:
+    with (
+        pytest.raises(RecordTooLargeError),
+        world(FakeCluster(topics={"t": 1, DEAD: 1}), tolerant(), max_request_size=300) as sim,
+    ):
+        sim.send([b"." * 5_000])
+
+
+def test_row_may_be_exactly_as_large_as_max_request_size() -> None:
+    row = [b"." * 5_000]
+    size = int(size_bounds(Columns(value=pa.array(row, pa.binary())))[0]) + HEADER_SIZE
+    with world(max_request_size=size) as sim:
+        sim.deliver(row)
+    with (
+        pytest.raises(RecordTooLargeError, match=f"is {size:,} bytes when serialized"),
+        world(max_request_size=size - 1) as sim,
+    ):
+        sim.send(row)
 
 
 def test_error_of_large_row_names_the_topic_of_the_row() -> None:

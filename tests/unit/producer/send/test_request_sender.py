@@ -1,7 +1,12 @@
-"""Requests to leaders that cannot be reached."""
+"""Requests to leaders that cannot be reached, or whose connection breaks."""
+
+from typing import NoReturn
+
+import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from tests.support.harness.fake import FakeCluster
+from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from tests.support.harness.fake import FakeCluster, FakeTransport
 from tests.support.harness.world import world
 
 
@@ -15,6 +20,8 @@ def test_metadata_is_refreshed_until_a_dead_leader_is_replaced() -> None:
         values = first + sim.send_batches(3)
         sim.steps(400)
         assert not cluster.logs["t", 0].values()[3:]
+        attempts = sim.client.network.failed_attempts(sim.client.metadata.cluster.nodes[1])
+        assert 1 < cluster.count(ApiKey.METADATA) <= attempts + 1
         cluster.still_listed = set()
         cluster.move("t", 0, 2)
         sim.finish()
@@ -23,3 +30,17 @@ def test_metadata_is_refreshed_until_a_dead_leader_is_replaced() -> None:
         assert [sequence for _, sequence, _ in log.sequences()] == [0, 3, 6, 9]
         assert sim.statuses() == {DeliveryStatus.PERSISTED: sim.appended}
         sim.check_accounting()
+
+
+def test_request_on_a_broken_connection_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> NoReturn:
+        monkeypatch.undo()
+        raise BrokenPipeError
+
+    with world() as sim:
+        sim.deliver_batches(1)
+        monkeypatch.setattr(FakeTransport, "write", fail)
+        sim.deliver_batches(1)
+        report = sim.report()
+        assert report.retries == 1
+        assert report.metrics.request_records.count == len(sim.cluster.seen) == 2
