@@ -20,7 +20,7 @@ In reading order:
 - `spark_settings`: the names of settings of Spark in a report
 - `advice`: the settings that a finished report suggests to change, and why
 - `display`: a report as text, HTML and tables, and the comparison of two reports
-- `report_storage`: writes and reads reports on any pyarrow file system
+- `file_storage`: writes and reads reports and statistics on any pyarrow file system
 - `export`: export metrics to Prometheus, OpenTelemetry and files of Java's metrics
 - `plots`: figures of reports, with matplotlib
 """

@@ -56,7 +56,7 @@ class DeliveryReport(DeliveryCounters):
         Raises:
             ReportError: there is no report, or a report cannot be read.
         """
-        from spark_kafka_sink.report.report_storage import read_reports
+        from spark_kafka_sink.report.file_storage import read_reports
 
         reports = [cls._from_file(name, text) for name, text in read_reports(str(path)).items()]
         return sorted(reports, key=lambda report: (report.batch_id or 0, report.written_at))

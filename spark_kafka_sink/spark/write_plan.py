@@ -195,9 +195,9 @@ def _check_statistics_path(config: SinkConfig) -> None:
     This is checked on the driver, because tasks only log the problem.
     """
     if config.statistics_path is not None:
-        from spark_kafka_sink.report.report_storage import ReportLocation  # rarely needed
+        from spark_kafka_sink.report.file_storage import FileLocation  # rarely needed
 
-        ReportLocation.of(config.statistics_path, "the statistics")
+        FileLocation.of(config.statistics_path, "the statistics")
 
 
 @cache

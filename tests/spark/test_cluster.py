@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink import DeliveryReport, EmbeddedBroker
-from spark_kafka_sink.report.report_storage import read_report
+from spark_kafka_sink.report.file_storage import read_report
 from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.support.children import run_child
 from tests.spark.support.cluster_child import ROWS, WITH_WRITE

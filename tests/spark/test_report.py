@@ -8,7 +8,7 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame
 
 from spark_kafka_sink import DeliveryReport, last_report
-from spark_kafka_sink.report.report_storage import read_report
+from spark_kafka_sink.report.file_storage import read_report
 from spark_kafka_sink.report.write_status import WriteStatus
 from tests.spark.support.console import Console
 from tests.spark.support.sink import Sink, local_frame

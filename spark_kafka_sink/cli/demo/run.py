@@ -29,7 +29,7 @@ from spark_kafka_sink.config.security.security_config import SecurityConfig, Sec
 from spark_kafka_sink.config.sink_config import ProducerConfig
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.display.tables import print_report
-from spark_kafka_sink.report.report_storage import read_report
+from spark_kafka_sink.report.file_storage import read_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from spark_kafka_sink.common.errors import error_text
 from spark_kafka_sink.common.masking import redact_uri, split_query
-from spark_kafka_sink.report.report_storage import write_report
+from spark_kafka_sink.report.file_storage import write_report
 
 _LOG = logging.getLogger(__name__)
 FILE_BYTES = 4 << 20

@@ -19,7 +19,7 @@ from spark_kafka_sink.config.enums import SummaryMode
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.display.summary import summarize, summary_line
 from spark_kafka_sink.report.export.exporters import export_metrics
-from spark_kafka_sink.report.report_storage import (
+from spark_kafka_sink.report.file_storage import (
     check_folder,
     delete_local_report,
     write_report,

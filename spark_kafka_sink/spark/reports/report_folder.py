@@ -53,7 +53,7 @@ class ReportFolder:
         Raises:
             ReportError: the report cannot be written.
         """
-        from spark_kafka_sink.report.report_storage import write_report  # not for planning
+        from spark_kafka_sink.report.file_storage import write_report  # not for planning
 
         name = _file_name(report)
         folder = self.path if name == _BATCH else self.application
@@ -69,7 +69,7 @@ class ReportFolder:
             ReportError: a report cannot be read.
         """
         from spark_kafka_sink.report.delivery_report import DeliveryReport
-        from spark_kafka_sink.report.report_storage import read_report  # not for planning
+        from spark_kafka_sink.report.file_storage import read_report  # not for planning
 
         folders = {self.path, self.application} if queries else {self.path}
         files = sorted(file for folder in folders for file in folder.glob("*.json"))

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.report.report_storage import delete_file, delete_files, read_report
+from spark_kafka_sink.report.file_storage import delete_file, delete_files, read_report
 from spark_kafka_sink.report.write_status import WriteStatus
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ReportError
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.report_storage import read_report
+from spark_kafka_sink.report.file_storage import read_report
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.report_paths import (
     StreamIdentity,

@@ -6,7 +6,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from spark_kafka_sink import DeliveryReport
-from spark_kafka_sink.report.report_storage import read_report
+from spark_kafka_sink.report.file_storage import read_report
 from tests.spark.support.sink import Sink
 from tools.support.readers import numbers_in
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink import DeliveryReport, micro_batch_writer
-from spark_kafka_sink.report.report_storage import read_report
+from spark_kafka_sink.report.file_storage import read_report
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from tools.support.readers import by_confluent
 

@@ -17,7 +17,7 @@ from spark_kafka_sink import (
 )
 from spark_kafka_sink.broker.net.listeners import listen
 from spark_kafka_sink.broker.storage.data_dir import DataDir
-from spark_kafka_sink.report.report_storage import read_report
+from spark_kafka_sink.report.file_storage import read_report
 
 
 def test_missing_topic_error_lists_existing_topics() -> None:

@@ -23,8 +23,8 @@ from spark_kafka_sink.exactly_once.transactional_id import Scope
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
 from spark_kafka_sink.report.delivery_counters import ReportedTransaction
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.file_storage import read_report
 from spark_kafka_sink.report.packed_report import PackedReport
-from spark_kafka_sink.report.report_storage import read_report
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.exactly_once import completion
 from spark_kafka_sink.spark.exactly_once.completion import ExactlyOnceCompletion

@@ -22,7 +22,7 @@ from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.display import summary
 from spark_kafka_sink.report.display.summary import summarize
-from spark_kafka_sink.report.report_storage import read_report, write_report
+from spark_kafka_sink.report.file_storage import read_report, write_report
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports import publication, stored_reports

@@ -8,7 +8,7 @@ from pyarrow.fs import FileSelector, _MockFileSystem
 
 from spark_kafka_sink.config.sink_config import SinkConfig
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.report_storage import ReportLocation, write_report
+from spark_kafka_sink.report.file_storage import FileLocation, write_report
 from spark_kafka_sink.spark.reports import retention
 from spark_kafka_sink.spark.reports.publication import Publication
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
@@ -78,7 +78,7 @@ def test_statistics_of_the_last_micro_batches_are_kept(tmp_path: Path) -> None:
 def test_files_of_a_remote_folder_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     remote = _MockFileSystem()
     place = lambda location: (remote, location.path.partition("//")[2])  # noqa: E731
-    monkeypatch.setattr(ReportLocation, "connect", place)
+    monkeypatch.setattr(FileLocation, "connect", place)
     for batch in range(7):
         publish(batch, "mock://nested/{batchId}/report.json")
         if batch == 0:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.common.errors import ReportError
-from spark_kafka_sink.report.report_storage import (
-    ReportLocation,
+from spark_kafka_sink.report.file_storage import (
+    FileLocation,
     check_folder,
     delete_local_report,
     read_report,
@@ -102,10 +102,10 @@ def test_credentials_are_not_repeated() -> None:
 def test_urls_in_the_file_systems_errors_are_redacted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Azure's client shows the URL of the request, which contains the URI's query."""
 
-    def fails(_: ReportLocation) -> None:
+    def fails(_: FileLocation) -> None:
         raise OSError("GET 'https://account/container?sig=hunter2&sv=1' failed: 403 Forbidden")
 
-    monkeypatch.setattr(ReportLocation, "connect", fails)
+    monkeypatch.setattr(FileLocation, "connect", fails)
     path = "abfs://container@account/report.json?sv=1&sig=hunter2"
     for access in (read_report, read_reports, check_folder, lambda path: write_report(path, "x")):
         with pytest.raises(ReportError, match="GET 'https://account/container' failed") as caught:

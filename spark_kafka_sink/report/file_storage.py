@@ -1,4 +1,4 @@
-"""Write and read delivery reports on any file system that pyarrow.fs supports.
+"""Write and read reports and statistics on any file system that pyarrow.fs supports.
 
 Local files are replaced atomically, as are objects of an object store. Each call has a time limit,
 because a remote file system without network or credentials might retry for minutes.
@@ -46,14 +46,14 @@ _PROBE_DATA = b"spark-kafka-sink checks whether it can write reports here.\n" * 
 
 
 @dataclass(frozen=True, slots=True)
-class ReportLocation:
+class FileLocation:
     """A path or URI and its scheme; the scheme of a local path is `file`."""
 
     path: str
     scheme: str
 
     @classmethod
-    def of(cls, path: str, subject: str = "the delivery report") -> ReportLocation:
+    def of(cls, path: str, subject: str = "the delivery report") -> FileLocation:
         """Parse the location that a user specified for `subject`, without accessing it.
 
         Raises:
@@ -134,7 +134,7 @@ def write_report(
     Raises:
         ReportError: the text cannot be written there, or not within the time limit.
     """
-    location = ReportLocation.of(path, subject)
+    location = FileLocation.of(path, subject)
     data = text.encode()
     problem = f"{subject} cannot be written to"
     _attempt(problem, path, timeout_s, lambda: _write_bytes(location, data), folder)
@@ -146,7 +146,7 @@ def delete_local_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | N
     See `write_report` for `folder`.
     """
     with suppress(ReportError):
-        file = ReportLocation.of(path).local
+        file = FileLocation.of(path).local
         if file is not None:
             problem = "the delivery report cannot be deleted from"
             _attempt(problem, path, timeout_s, lambda: _delete(file), folder)
@@ -163,7 +163,7 @@ def delete_file(path: str, folders: int = 0, timeout_s: float = TIMEOUT_S) -> No
     Raises:
         ReportError: the file cannot be deleted, or not within the time limit.
     """
-    location = ReportLocation.of(path)
+    location = FileLocation.of(path)
     problem = "the old file cannot be deleted:"
     _attempt(problem, path, timeout_s, lambda: _delete_at(location, folders))
 
@@ -177,7 +177,7 @@ def delete_files(
         ReportError: the folder cannot be listed, a file cannot be deleted, or not within the time
             limit.
     """
-    location = ReportLocation.of(folder)
+    location = FileLocation.of(folder)
 
     def delete() -> None:
         if location.local is not None:
@@ -195,7 +195,7 @@ def delete_files(
     _attempt("old files cannot be deleted from", folder, timeout_s, delete)
 
 
-def _delete_at(location: ReportLocation, folders: int) -> None:
+def _delete_at(location: FileLocation, folders: int) -> None:
     if location.local is not None:
         _delete(location.local)
         with suppress(OSError):  # A folder is not empty, or is a link.
@@ -219,7 +219,7 @@ def read_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | None = No
     Raises:
         ReportError: the text cannot be read, or not within the time limit.
     """
-    location = ReportLocation.of(path)
+    location = FileLocation.of(path)
     return _attempt(_UNREADABLE, path, timeout_s, lambda: _read_bytes(location).decode(), folder)
 
 
@@ -229,7 +229,7 @@ def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
     Raises:
         ReportError: there is no report, or a report cannot be read within the time limit.
     """
-    location = ReportLocation.of(path)
+    location = FileLocation.of(path)
     texts = _attempt(_UNREADABLE, path, timeout_s, lambda: _read_all(location, redact_uri(path)))
     if not texts:
         raise ReportError(
@@ -246,7 +246,7 @@ def check_folder(path: str, timeout_s: float = TIMEOUT_S) -> None:
         ReportError: no report can be written there.
     """
     folder, query = split_query(path)
-    location = ReportLocation.of(f"{folder.rstrip('/')}/{_PROBE}{query}")
+    location = FileLocation.of(f"{folder.rstrip('/')}/{_PROBE}{query}")
     problem = "the delivery report cannot be written to"
     _attempt(problem, path, timeout_s, lambda: _write_probe(location), path)
 
@@ -255,7 +255,7 @@ def _attempt(
     problem: str, path: str, timeout_s: float, call: Callable[[], T], folder: str | None = None
 ) -> T:
     try:
-        return run_with_timeout(timeout_s, ReportLocation.of(path).storage(folder), call)
+        return run_with_timeout(timeout_s, FileLocation.of(path).storage(folder), call)
     except (OSError, ValueError, _arrow_error()) as error:
         displayed_path = redact_uri(path)
         # Arrow's messages contain the URI, or URLs made of its parts, including credentials.
@@ -271,7 +271,7 @@ def _arrow_error() -> type[Exception]:
     return ArrowException
 
 
-def _read_bytes(location: ReportLocation) -> bytes:
+def _read_bytes(location: FileLocation) -> bytes:
     if location.local is not None:
         return location.local.read_bytes()
     filesystem, target = location.connect()
@@ -279,7 +279,7 @@ def _read_bytes(location: ReportLocation) -> bytes:
         return bytes(stream.read())
 
 
-def _read_all(location: ReportLocation, displayed_path: str) -> dict[str, str]:
+def _read_all(location: FileLocation, displayed_path: str) -> dict[str, str]:
     if location.local is not None:
         if not location.local.is_dir():
             return {displayed_path: _decode_text(_read_bytes(location))}
@@ -305,14 +305,14 @@ def _decode_text(data: bytes) -> str:
     return data.decode(errors="replace")
 
 
-def _write_bytes(location: ReportLocation, data: bytes) -> None:
+def _write_bytes(location: FileLocation, data: bytes) -> None:
     if location.local is not None:
         _write_local(location.local, data)
     else:
         _write_remote(location, data)
 
 
-def _write_remote(location: ReportLocation, data: bytes) -> tuple[FileSystem, str]:
+def _write_remote(location: FileLocation, data: bytes) -> tuple[FileSystem, str]:
     filesystem, target = location.connect()
     folder = target.rpartition("/")[0]
     if folder and location.has_folders:
@@ -341,7 +341,7 @@ def _write_local(path: Path, data: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _write_probe(location: ReportLocation) -> None:
+def _write_probe(location: FileLocation) -> None:
     if location.local is not None:
         _write_local(location.local, _PROBE_DATA)
         location.local.unlink(missing_ok=True)
