@@ -148,7 +148,8 @@ def test_another_cluster_at_the_same_address_fails_the_session(
 
         monkeypatch.setitem(handlers.HANDLERS, ApiKey.METADATA, other)
         sim.steps(30, tick=0.1)
-        with pytest.raises(DeliveryError, match=r"cluster other.*t-1 cannot be committed"):
+        text = r"cluster other.* of this producer id as duplicates.*t-1 cannot be committed"
+        with pytest.raises(DeliveryError, match=text):
             sim.send_batches(1)
         assert sim.client.metadata.cluster.cluster_id == "fake"
         assert "cannot be committed" not in str(sim.client.metadata.failure)
