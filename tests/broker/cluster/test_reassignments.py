@@ -202,6 +202,7 @@ def test_moved_leader_is_a_replica_after_a_restart(tmp_path: Path) -> None:
         assert kafka.partition_state("t", 0).replicas == (3, 2)
 
 
+@pytest.mark.quick
 def test_election_without_partitions_includes_all() -> None:
     with EmbeddedBroker(nodes=2) as kafka, RawClient(kafka.bootstrap_servers) as raw:
         create_on(raw, "t", [[1, 2], [1, 2]])
