@@ -46,7 +46,6 @@ def configured_schema(part: PartFormat) -> UnregisteredSchema | None:
         return None
     texts: tuple[tuple[str, str], ...] = ()
     if part.format.payload is Format.PROTOBUF:
-        # Imported here because only this format needs it.
         from spark_kafka_sink.formats.protobuf.protobuf_compiler import compile_schema
 
         content, texts = compile_schema(content, partial(_read_import, part))

@@ -175,7 +175,6 @@ class ProtobufRegistry:
             as_given: use the text in the options for the main file.
         """
         import_extra("schema-registry", "google.protobuf", f"option {URL}")
-        # Imported here because it needs Google's runtime.
         from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
 
         references: dict[str, Any] = {}
@@ -276,7 +275,6 @@ def _comparable_file(file: ProtoFile) -> tuple[str, bytes]:
     Karapace prints the members of a oneof and nested messages after the other fields, and public
     imports after others. The order of messages, which records refer to, is compared.
     """
-    # Imported here because it needs Google's runtime.
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     descriptor = FileDescriptorProto.FromString(file.data)

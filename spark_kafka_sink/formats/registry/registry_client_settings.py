@@ -102,8 +102,7 @@ def _token_function(login: ClientCredentialsLogin) -> Callable[[], str]:
 
 def _tls_files(config: TlsConfig, files: ExitStack) -> dict[str, str]:
     """Return the TLS settings of the client, with the certificates in short-lived files."""
-    # Imported here because the import is slow and only TLS needs it.
-    from spark_kafka_sink.kafka.security.tls import client_context, stores
+    from spark_kafka_sink.kafka.security.tls import client_context, stores  # only for TLS
     from spark_kafka_sink.kafka.security.tls.pem import encrypt_private_key
 
     settings: dict[str, str] = {}
