@@ -15,7 +15,7 @@ VERSION = 1
 """Version of the log's records; records with a higher version are rejected."""
 _UPGRADE = (
     "Run the query with a version of this package that supports it: an older version could misread "
-    "the decision"
+    "the decision."
 )
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _MAX_LISTED = 5
 _REPARTITION = (
     "Assign each partition of the topics to one task: write "
-    "spark_kafka_sink.repartition_by_kafka_partition(df, options), or use a single task"
+    "spark_kafka_sink.repartition_by_kafka_partition(df, options), or use a single task."
 )
 _RETRY_HINT = (
     "No row of the batch is visible, and the batch can run again. It may have taken longer than "

@@ -12,8 +12,9 @@ names in test files.
 import ast
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 from tools.checks.private_names import private_names
@@ -89,15 +90,34 @@ def fields_above(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def partial_hints(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of each literal hint that is not a whole sentence."""
+    """Yield the line and text of each hint of literals that is not a whole sentence."""
+    constants = {
+        ast.unparse(node.targets[0]): node.value
+        for node in ast.iter_child_nodes(tree)
+        if isinstance(node, ast.Assign)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.keyword) and node.arg == "hint":
-            parts = node.value.values if isinstance(node.value, ast.JoinedStr) else [node.value]
-            first, last = parts[0], parts[-1]
-            if START.match(_string_of(first)):
-                yield node.value.lineno, f"the hint {_string_of(first)[:30]!r} has no capital"
-            if _string_of(last)[-1:].isalnum():
-                yield node.value.lineno, f"the hint {_string_of(last)[-30:]!r} has no full stop"
+            for first, last in _texts_of(node.value, constants):
+                if START.match(first):
+                    yield node.value.lineno, f"the hint {first[:30]!r} has no capital"
+                if last[-1:].isalnum():
+                    yield node.value.lineno, f"the hint {last[-30:]!r} has no full stop"
+
+
+def _texts_of(node: ast.expr, constants: Mapping[str, ast.expr]) -> Iterator[tuple[str, str]]:
+    """Yield the first and the last literal of each text that an expression can be."""
+    node = constants.get(ast.unparse(node), node)
+    if isinstance(node, ast.IfExp):
+        yield from _texts_of(node.body, constants)
+        yield from _texts_of(node.orelse, constants)
+    elif isinstance(node, ast.BinOp):
+        sides = (_texts_of(side, constants) for side in (node.left, node.right))
+        for (first, _), (_, last) in product(*sides):
+            yield first, last
+    else:
+        parts = node.values if isinstance(node, ast.JoinedStr) and node.values else [node]
+        yield _string_of(parts[0]), _string_of(parts[-1])
 
 
 def repeated_names(paths: Iterable[Path]) -> Iterator[str]:

@@ -25,7 +25,7 @@ _LOCAL_HOSTS = ("localhost", _LOOPBACK, "::1")
 _PASSWORD_MECHANISMS = (PLAIN, *HASHES)
 """The mechanisms that are enabled by default if users have passwords."""
 _MECHANISMS = (*_PASSWORD_MECHANISMS, OAUTHBEARER)
-_USERS = 'Set users and passwords, as in sasl={"alice": "secret"}, or omit sasl'
+_USERS = 'Set users and passwords, as in sasl={"alice": "secret"}, or omit sasl.'
 
 
 def reachable(host: str) -> str:

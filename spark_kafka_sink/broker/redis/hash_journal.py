@@ -25,7 +25,7 @@ _NOT_VALUES = {OWNER_FIELD.encode(), WAITS_FIELD.encode()}
 _MAX_LISTED = 5
 _ANOTHER_PREFIX = (
     "Nothing was changed. Set another prefix, as in redis://host:port/db?prefix=name, or rename "
-    "or delete the keys"
+    "or delete the keys."
 )
 
 

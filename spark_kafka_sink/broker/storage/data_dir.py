@@ -43,7 +43,7 @@ LOCK = ".lock"
 _NO_DATA = frozenset({LOCK, "lost+found"})
 _MAX_LISTED = 5
 _NOT_WRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
-_FREE = "Free space on the disk, or make it writable"
+_FREE = "Free space on the disk, or make it writable."
 _SEGMENT_FILE = re.compile(r"\d{20}(\.log|\.index|\.timeindex)")
 
 
@@ -123,7 +123,7 @@ class DataDir(StorageBackend):
             )
             return self._new_storage(topic, partition, config, segments)
         except OSError as error:
-            restore = "Restore the folder from a backup, or make it readable"
+            restore = "Restore the folder from a backup, or make it readable."
             raise ConfigError(
                 f"the partition folder {folder} cannot be read: {error.strerror or error}"
                 + (f": {error.filename}" if error.filename else ""),

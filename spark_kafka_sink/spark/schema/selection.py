@@ -156,7 +156,8 @@ def _select_column(schema: types.StructType, formats: FormatsConfig, part: PartF
             hint=f"List the columns of the {part.part}: {part.part}.fields=..., with "
             f"`{part.part}` if it is a field; or rename it"
             + (f"; or set {part.part}.format=raw to write its bytes" if _is_raw(data_type) else "")
-            + (f"; or set {part.part}.schema to the column's Avro type" if is_avro else ""),
+            + (f"; or set {part.part}.schema to the column's Avro type" if is_avro else "")
+            + ".",
         )
     return Selection(part.format, column=index)
 
