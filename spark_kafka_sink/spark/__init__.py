@@ -13,7 +13,8 @@ In reading order:
 - `datasource`: the data source that Spark loads
 - `write`: `write`, which plans and commits a write in the caller's process
 - `write_plan`: planning of a write: configuration, schemas, checks
-- `sql_options`: the options of SQL tables, and warnings about secrets that Spark would show
+- `table_options`: the options of SQL tables, which are the defaults of writes
+- `displayed_secrets`: warnings about options with secrets that Spark would show
 - `schema`: the columns that a DataFrame must have, and the schemas by which they are serialized
 - `writers`: a task's write, commit and abort, called by Spark or by `write`
 - `rows`: Spark's Arrow batches become the producer's rows

@@ -55,7 +55,7 @@ class KafkaProdDataSource(DataSource):
         Raises:
             ConfigError: a table option has a wrong name.
         """
-        from spark_kafka_sink.spark.sql_options import table_schema
+        from spark_kafka_sink.spark.table_options import table_schema
 
         return table_schema(self.options)
 
@@ -100,10 +100,8 @@ class KafkaProdDataSource(DataSource):
                 "delete and recreate the topic. If you called saveAsTable or createOrReplace on an "
                 "existing table, Spark has already dropped the table: create it again.",
             )
-        from spark_kafka_sink.spark.sql_options import (
-            merge_default_options,
-            warn_of_displayed_secrets,
-        )
+        from spark_kafka_sink.spark.displayed_secrets import warn_of_displayed_secrets
+        from spark_kafka_sink.spark.table_options import merge_default_options
         from spark_kafka_sink.spark.write_plan import plan_batch
         from spark_kafka_sink.spark.writers.data_source_writers import KafkaProdWriter
 

@@ -25,6 +25,7 @@ from pyspark.util import inheritable_thread_target
 from spark_kafka_sink.common.arguments import FRAME, check_argument, options_as_text
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.spark.arrow_batches import without_measuring
+from spark_kafka_sink.spark.displayed_secrets import warn_of_displayed_secrets
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin, batch_number
 from spark_kafka_sink.spark.rows.plain_names import with_plain_names
 from spark_kafka_sink.spark.runtime import session_checks
@@ -33,7 +34,7 @@ from spark_kafka_sink.spark.runtime.spark_errors import error_of
 from spark_kafka_sink.spark.runtime.spark_releases import HAS_DATA_SOURCES
 from spark_kafka_sink.spark.runtime.worker_setup import use_this_python
 from spark_kafka_sink.spark.schema.stream_start import StreamStart
-from spark_kafka_sink.spark.sql_options import merge_default_options, warn_of_displayed_secrets
+from spark_kafka_sink.spark.table_options import merge_default_options
 from spark_kafka_sink.spark.write_plan import plan_batch
 from spark_kafka_sink.spark.writers import map_task
 

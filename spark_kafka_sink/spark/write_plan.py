@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import PreflightMode
 from spark_kafka_sink.config.sink_config import ProducerConfig, SinkConfig
+from spark_kafka_sink.spark.displayed_secrets import warn_of_displayed_secrets
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 from spark_kafka_sink.spark.reports.report_paths import (
     StreamIdentity,
@@ -25,7 +26,7 @@ from spark_kafka_sink.spark.runtime.internals import latest_query_start, only_er
 from spark_kafka_sink.spark.runtime.worker_context import with_shipped_files
 from spark_kafka_sink.spark.schema.dataframe_schema import ColumnRoles, warn_of_misnamed_columns
 from spark_kafka_sink.spark.schema.stream_start import StreamStart
-from spark_kafka_sink.spark.sql_options import merge_default_options, warn_of_displayed_secrets
+from spark_kafka_sink.spark.table_options import merge_default_options
 from spark_kafka_sink.spark.writers.task_writer import TaskWriter
 from spark_kafka_sink.spark.writers.write_completion import WriteCompletion, WriteJob
 

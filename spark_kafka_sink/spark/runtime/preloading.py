@@ -17,7 +17,6 @@ _PACKAGE = "spark_kafka_sink."
 _WRITERS = ("spark.writers.data_source_writers",) if HAS_DATA_SOURCES else ()
 PLANNING = (
     "spark.write_plan",
-    "spark.sql_options",
     "config.config_builder",
     "diagnostics.preflight",
 )

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink.kafka.security import security_checks
-from spark_kafka_sink.spark import sql_options, write_plan
+from spark_kafka_sink.spark import displayed_secrets, write_plan
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
 
 SCHEMA = StructType([StructField("value", StringType())])
@@ -43,7 +43,7 @@ def test_second_stream_has_its_own_report_path(stream: dict[str, str], tmp_path:
 def test_secrets_in_the_options_of_a_stream_are_warned_about(
     stream: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    sql_options._warn_of_secret.cache_clear()
+    displayed_secrets._warn_of_secret.cache_clear()
     write_plan.plan_stream({**stream, "kafka.ssl.key.pem": "k"}, SCHEMA)
     assert "Option kafka.ssl.key.pem contains a secret" in caplog.text
 

@@ -1,4 +1,4 @@
-"""Secrets in the options of writes and tables: shown by Spark, stored, or sent to the tasks."""
+"""Secrets in the options of writes: shown by Spark, in messages, or sent to the tasks."""
 
 import pickle
 
@@ -7,78 +7,18 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_kafka_sink import KafkaProdDataSource
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.option_definition import OptionType
-from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.spark import sql_options, write_plan
-from spark_kafka_sink.spark.sql_options import (
+from spark_kafka_sink.spark import write_plan
+from spark_kafka_sink.spark.displayed_secrets import (
+    _warn_of_secret,
     displayed_secrets,
-    merge_default_options,
-    table_schema,
     warn_of_displayed_secrets,
 )
-
-SECURED = {
-    "kafka.bootstrap.servers": "broker:9092",
-    "kafka.security.protocol": "SASL_SSL",
-    "kafka.sasl.mechanism": "PLAIN",
-    "kafka.sasl.username": "alice",
-    "kafka.ssl.truststore.certificates": "-----BEGIN CERTIFICATE-----",
-}
 
 SENTINEL = "s3nt1nel"
 KEY = f"-----BEGIN PRIVATE KEY-----\n{SENTINEL}\n-----END PRIVATE KEY-----"
 MINIMAL = {"kafka.bootstrap.servers": "broker:9092", "topic": "t"}
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required"
-SECRETS = {option.name for option in SECURITY_OPTIONS if option.kind is OptionType.PASSWORD}
-PUBLIC = {
-    "sasl.username",
-    "ssl.truststore.certificates",
-    "ssl.keystore.certificate.chain",
-    "https.ca.pem",
-}
-"""Texts that are long or personal, and may be seen."""
-
-
-@pytest.mark.parametrize("name", [*sorted(SECRETS - PUBLIC), "SASL.jaas.config"])
-def test_secret_in_table_options_is_rejected(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"kafka.{name.lower()} is a secret") as caught:
-        table_schema(SECURED | {f"kafka.{name}": "sentinel"})
-    assert "sentinel" not in str(caught.value)
-    assert "INSERT INTO t WITH" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("password", "env:KAFKA_PASSWORD"),
-        ("password", "file:/run/secrets/kafka"),
-        ("jaas.config", f'{SCRAM} username="alice" password="file:/run/secrets/kafka";'),
-        ("jaas.config", f"{SCRAM} username=alice password='env:PASSWORD' tokenauth=true;"),
-        ("jaas.config", f'{KERBEROS} useKeyTab=true keyTab="/etc/a.keytab" principal="alice";'),
-        ("jaas.config", f'{SCRAM} username=a password="env:P" ssl.truststore.location="/ca.jks";'),
-    ],
-)
-def test_references_are_kept(name: str, value: str) -> None:
-    options = SECURED | {f"kafka.sasl.{name}": value}
-    assert merge_default_options(table_schema(options), {}) == options
-
-
-@pytest.mark.parametrize(
-    "login",
-    [
-        f'{SCRAM} username="alice" password="sentinel";',
-        f'{SCRAM} username="alice" passwrod="sentinel";',
-        f'{SCRAM} username="alice" password="env:P" ssl.truststore.password="sentinel";',
-        f'{SCRAM} username="alice" password="env:P" "sentinel;',
-    ],
-)
-def test_login_with_a_secret_is_rejected(login: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        table_schema(SECURED | {"kafka.sasl.jaas.config": login})
-    assert "sentinel" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +53,7 @@ def test_warning_names_the_option_once_and_no_secret(caplog: pytest.LogCaptureFi
 def test_write_does_not_warn_because_its_options_are_in_no_plan(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    sql_options._warn_of_secret.cache_clear()
+    _warn_of_secret.cache_clear()
     options = MINIMAL | {"preflight": "off", "kafka.ssl.key.pem": KEY}
     schema = StructType([StructField("value", StringType())])
     write_plan.plan_batch(options, schema)

@@ -1,38 +1,29 @@
-"""The options of SQL tables, and options with secrets that Spark would show.
+"""The options of SQL tables, which are the defaults of the writes to the table.
 
-Tables in SQL: Spark passes the options of ``CREATE TABLE`` to a Python data source when it asks for
-the schema, but not to the writer of an ``INSERT INTO``. The writer does receive the metadata of the
-columns, so the options are stored in that metadata. For a table created with explicit columns,
-Spark does not ask for a schema: the options must be set in each ``INSERT INTO t WITH (...)``.
-
-Secrets: Spark includes the options of a SQL statement in its plans, and therefore in its UI and
-event log. It redacts options whose name or value matches spark.redaction.regex. A Python data
-source cannot read the Spark session's settings on the driver, so the default of
-spark.redaction.regex is assumed.
+Spark passes the options of ``CREATE TABLE`` to a Python data source when it asks for the schema,
+but not to the writer of an ``INSERT INTO``. The writer does receive the metadata of the columns, so
+the options are stored in that metadata. For a table created with explicit columns, Spark does not
+ask for a schema: the options must be set in each ``INSERT INTO t WITH (...)``.
 """
 
 from __future__ import annotations
 
 import json
-import logging
-from functools import cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.common.masking import is_redacted, is_secret
-from spark_kafka_sink.common.secret import Secret
 from spark_kafka_sink.config.known_options import SINK_NAMES, UserOptions, split_options
 from spark_kafka_sink.config.option_definition import PREFIX
-from spark_kafka_sink.config.schema_registry import REGISTRY_SECRETS
-from spark_kafka_sink.config.security.security_values import SecurityValues
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
+from spark_kafka_sink.spark.displayed_secrets import plain_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-_LOG = logging.getLogger(__name__)
+    from spark_kafka_sink.common.secret import Secret
+
 _HEADER = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
 _COLUMNS = (
     types.StructField("key", types.BinaryType()),
@@ -66,22 +57,8 @@ def table_schema(options: Mapping[str, str]) -> types.StructType:
     return types.StructType(fields)
 
 
-def _stored_secrets(user_options: UserOptions) -> Iterator[tuple[str, str, Secret]]:
-    """Yield the options whose value is a secret, not a reference to a secret.
-
-    Each has its name, its name as the user spelled it, and its value.
-    """
-    security = user_options.security
-    for name, value in SecurityValues.parse(security).values.items():
-        if is_secret(name) and isinstance(value, Secret) and not value.is_reference:
-            yield name, security.spelling(name), value
-    for name, text in user_options.sink.items():
-        if name in REGISTRY_SECRETS and not (value := Secret(text, name)).is_reference:
-            yield name, name, value
-
-
 def _reject_secrets(user_options: UserOptions) -> None:
-    for name, spelling, value in _stored_secrets(user_options):
+    for name, spelling, value in plain_secrets(user_options):
         if _may_contain_secret(name, value):
             raise ConfigError(
                 f"option {spelling} is a secret, but Spark shows the options of a table to all "
@@ -133,32 +110,3 @@ def _is_sink_option(name: str) -> bool:
     Spark adds its own properties, and a copy of each option as `option.<name>`.
     """
     return name.lower().startswith((PREFIX, CONFIG_PREFIX)) or name.lower() in SINK_NAMES
-
-
-def warn_of_displayed_secrets(options: Mapping[str, str]) -> None:
-    """Warn once per process about each option with a secret that Spark does not redact."""
-    for name in displayed_secrets(options):
-        _warn_of_secret(name)
-
-
-def displayed_secrets(options: Mapping[str, str]) -> list[str]:
-    """Return the options, as the user spelled them, with a secret that Spark does not redact.
-
-    Raises:
-        ConfigError: see `SinkConfig.parse`, for names and security options.
-    """
-    return [
-        spelling
-        for name, spelling, value in _stored_secrets(split_options(options))
-        if not name.endswith(".id") and not is_redacted(name, value.reveal())
-    ]
-
-
-@cache
-def _warn_of_secret(name: str) -> None:
-    _LOG.warning(
-        "Option %s contains a secret that Spark may show in plans, UI and event log, because "
-        "spark.redaction.regex does not match it by default: use file:PATH or env:NAME, or start "
-        "Spark with conf/spark-redaction.conf",
-        name,
-    )
