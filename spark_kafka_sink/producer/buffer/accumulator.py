@@ -292,7 +292,7 @@ class Accumulator:
             self._state.add_incomplete(1)
             self._queues.append(batch)
 
-    def fail(
+    def end_session(
         self, error: BaseException, fail_undrained: Callable[[list[ProducerBatch]], None]
     ) -> None:
         """End the session: pass all undrained batches to `fail_undrained`, then set `error`.
@@ -301,7 +301,7 @@ class Accumulator:
         """
         with self._lock:
             fail_undrained(self.take_all())
-            self._state.fail(error)
+            self._state.end(error)
 
     def take_all(self) -> list[ProducerBatch]:
         """Remove and return all batches that were never drained, including open batches."""

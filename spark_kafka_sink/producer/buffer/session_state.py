@@ -90,7 +90,7 @@ class SessionState:
         with self.lock:
             self._batch_failed = True
 
-    def fail(self, error: BaseException) -> None:
+    def end(self, error: BaseException) -> None:
         """End the session with `error` unless it has already failed.
 
         Each wait of the writer raises the session's error.
@@ -145,7 +145,7 @@ class SessionState:
             seconds,
             lambda: max(self._completed_at, self.throttled_until),
         ):
-            self.fail(
+            self.end(
                 DeliveryError(
                     f"{plural(self.incomplete_batches, 'batch', 'batches')} made no progress for "
                     f"{seconds:g} s, more than twice delivery.timeout.ms",

@@ -58,7 +58,7 @@ class BatchCompleter:
         error = state.acknowledge(batch, response.base_offset, now)
         self.failures.record_acknowledged(batch, self.client.clock.wall_ms())
         if error is not None:
-            self.failures.fail(error)
+            self.failures.record_failure(error)
         self.listeners.on_acknowledged(batch, DeliveryStatus.PERSISTED, response)
         self.accumulator.complete(batch)
 
@@ -75,7 +75,7 @@ class BatchCompleter:
         self.listeners.on_acknowledged(batch, DeliveryStatus.WOULD_BE_WRITTEN, None)
         self.accumulator.complete(batch)
 
-    def fail(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
+    def fail_batch(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Fail a batch permanently; the batch must already be removed from all queues."""
         # Store the error first: flush may be waiting for this batch.
         self.failures.expect_error()
@@ -93,9 +93,9 @@ class BatchCompleter:
             return removed.remaining(*batch.topic_partition, now) is not None
 
         for batch in self.partitions.take_waiting(is_removed):
-            self.fail(batch, status_of(batch), _REMOVED)
+            self.fail_batch(batch, status_of(batch), _REMOVED)
             remaining = removed.remaining(*batch.topic_partition, now) or 0
-            self.failures.fail(batch_failure.removed_partition_error(batch, remaining))
+            self.failures.record_failure(batch_failure.removed_partition_error(batch, remaining))
 
     def replace(
         self, result: BatchResult, pieces: list[ProducerBatch], *, split_size: int | None = None
@@ -129,8 +129,8 @@ class BatchCompleter:
         if renumbering.is_past_gap:
             # The log may contain later batches of the epoch, and one-epoch forbids a new epoch.
             for batch in renumbering.unsafe_batches:
-                self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _GAP)
-            self.failures.fail(batch_failure.gap_error(state.topic_partition))
+                self.fail_batch(batch, DeliveryStatus.POSSIBLY_PERSISTED, _GAP)
+            self.failures.record_failure(batch_failure.gap_error(state.topic_partition))
             return
         if renumbering.sequence is not None:
             self.listeners.on_renumbered(state.topic_partition, renumbering.sequence)
@@ -139,8 +139,8 @@ class BatchCompleter:
         # With new sequences, duplicates would not be detected (design.md: one-sequence).
         for batch in renumbering.unsafe_batches:
             error = batch_failure.unknown_producer_error(batch)
-            self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _UNKNOWN_PRODUCER)
-            self.failures.fail(error)
+            self.fail_batch(batch, DeliveryStatus.POSSIBLY_PERSISTED, _UNKNOWN_PRODUCER)
+            self.failures.record_failure(error)
 
     def expire(self, now: float) -> None:
         """Fail the expired batches: first retries, then batches in flight, then unsent batches."""
@@ -152,9 +152,9 @@ class BatchCompleter:
         expired = self.partitions.abandon(is_expired)
         reasons = self.client.network.failures.reasons if expired else {}
         for batch in expired:
-            self.fail(batch, status_of(batch), _EXPIRED)
+            self.fail_batch(batch, status_of(batch), _EXPIRED)
             timeout_ms = self.client.config.delivery_timeout_ms
-            self.failures.fail(self.failures.timeout_error(batch, timeout_ms, reasons))
+            self.failures.record_failure(self.failures.timeout_error(batch, timeout_ms, reasons))
 
     def finish_failure(self) -> None:
         """After a failure, fail the remaining batches and the session when nothing is in flight."""
@@ -164,18 +164,18 @@ class BatchCompleter:
 
         def fail_undrained(batches: list[ProducerBatch]) -> None:
             for batch in batches:
-                self.fail(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
+                self.fail_batch(batch, DeliveryStatus.NOT_PERSISTED, _ABANDONED)
             self.failures.add_statuses()
 
         for batch in self.partitions.take_retries(lambda _: True):
-            self.fail(batch, status_of(batch), _ABANDONED)
-        self.accumulator.fail(failure, fail_undrained)
+            self.fail_batch(batch, status_of(batch), _ABANDONED)
+        self.accumulator.end_session(failure, fail_undrained)
 
     def abandon(self, error: KafkaProdError) -> None:
         """Fail the session without waiting for responses: in-flight batches may be in the log."""
-        self.failures.fail(error)
+        self.failures.record_failure(error)
         for batch in self.partitions.abandon_in_flight(lambda _: True):
-            self.fail(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
+            self.fail_batch(batch, DeliveryStatus.POSSIBLY_PERSISTED, _ABANDONED)
         self.finish_failure()
 
 

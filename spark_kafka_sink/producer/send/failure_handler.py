@@ -52,14 +52,14 @@ class FailureHandler:
         """True if the session writes in a transaction."""
         return self.transaction_manager is not None
 
-    def fail(self, error: KafkaProdError) -> None:
+    def record_failure(self, error: KafkaProdError) -> None:
         """Store the first permanent failure, which ends the session."""
         self.state.expect_error()
         if self._failure is not None:
             return
         self._failure = error
         if self.transaction_manager is not None:
-            self.transaction_manager.fail(error)
+            self.transaction_manager.mark_failed(error)
 
     def expect_error(self) -> None:
         """Make flush wait for the session's error, because a batch has failed."""
@@ -77,7 +77,7 @@ class FailureHandler:
 
     def crash(self, error: KafkaProdError) -> None:
         """End the session immediately, because the sender has crashed."""
-        self.state.fail(error)
+        self.state.end(error)
         if self.transaction_manager is not None:
             self.transaction_manager.ended.set()
 
@@ -116,4 +116,4 @@ class FailureHandler:
 
     def _check_recreated(self, topic: str, topic_id: uuid.UUID) -> None:
         if deleted := self.written.deleted_records(topic, topic_id):
-            self.fail(recreated_topic_error(topic, deleted))
+            self.record_failure(recreated_topic_error(topic, deleted))

@@ -50,12 +50,14 @@ class IdentityRequests:
         if transaction_manager is None:
             return
         if transaction_manager.must_abort and not self.failures.has_failed:
-            self.failures.fail(cancelled_error(transaction_manager.settings.transactional_id))
+            self.failures.record_failure(
+                cancelled_error(transaction_manager.settings.transactional_id)
+            )
         try:
             has_records_to_send = self.state.incomplete_batches > 0
             transaction_manager.maybe_send(now, has_records_to_send=has_records_to_send)
         except KafkaProdError as error:
-            self.failures.fail(error)
+            self.failures.record_failure(error)
 
     def add_partitions(self, partitions: Collection[TopicPartition], now: float) -> None:
         """Add partitions to the transaction, if there are any."""
@@ -88,7 +90,7 @@ class IdentityRequests:
             self.listeners.on_producer_id_received(requester.identity)
         except KafkaProdError as error:
             if requester is self.requester:
-                self.failures.fail(error)
+                self.failures.record_failure(error)
 
     def _complete_transaction(
         self, completion: Completion, transaction_manager: TransactionManager, now: float
@@ -98,7 +100,7 @@ class IdentityRequests:
         try:
             transaction_manager.handle_response(completion, now)
         except KafkaProdError as error:
-            self.failures.fail(error)
+            self.failures.record_failure(error)
         if completion.request.api is ApiKey.INIT_PRODUCER_ID:
             self.listeners.on_producer_id_received(transaction_manager.identity)
         if denied := transaction_manager.partitions.take_denied():

@@ -77,14 +77,14 @@ class RejectionHandler:
                 self.completer.replace(result, [replacement])
         return True
 
-    def fail(self, result: BatchResult, status: DeliveryStatus) -> None:
+    def fail_rejected(self, result: BatchResult, status: DeliveryStatus) -> None:
         """Fail the batch and the session."""
         state, batch, response = result
         transactional = self.failures.is_transactional
         error = batch_error(batch, response, self.acls, transactional=transactional)
         state.remove(batch)
-        self.completer.fail(batch, status, result.error)
-        self.failures.fail(error)
+        self.completer.fail_batch(batch, status, result.error)
+        self.failures.record_failure(error)
 
     def split(self, result: BatchResult, size: int) -> None:
         """Send the batch again in batches of at most `size` bytes before compression."""
@@ -118,8 +118,8 @@ class RejectionHandler:
             if self._choose_remedy(result) is Remedy.REMOVE_REJECTED:
                 self._remove_rejected(result)
                 continue
-            self.completer.fail(batch, status_of(batch), result.error)
-            self.failures.fail(topic_error(topic_partition.topic))
+            self.completer.fail_batch(batch, status_of(batch), result.error)
+            self.failures.record_failure(topic_error(topic_partition.topic))
 
     def _remove_rejected(self, result: BatchResult) -> None:
         """Convert the rejected records to dead letters, and retry the other records.
@@ -133,7 +133,7 @@ class RejectionHandler:
         try:
             self.bad_rows.check_ratio()
         except DeliveryError as error:
-            self.failures.fail(error)
+            self.failures.record_failure(error)
         self.completer.remove_rejected(result, remaining, dead_letters)
 
     def _choose_remedy(self, result: BatchResult) -> Remedy:

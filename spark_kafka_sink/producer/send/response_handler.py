@@ -120,8 +120,10 @@ class ResponseHandler:
         name = error.kafka_error or error_name(ErrorCode.unsupported_version)
         for state, batch in batches:
             state.remove(batch)
-            self.completer.fail(batch, status_of(batch), name)
-        self.failures.fail(DeliveryError(error.message, kafka_error=name, hint=error.hint))
+            self.completer.fail_batch(batch, status_of(batch), name)
+        self.failures.record_failure(
+            DeliveryError(error.message, kafka_error=name, hint=error.hint)
+        )
 
     def apply_throttling(self, completion: Completion, now: float) -> None:
         """Send nothing to the broker until the throttle time in its response has passed."""
@@ -156,7 +158,7 @@ class ResponseHandler:
             case BatchAction.FAIL | BatchAction.FATAL:
                 is_fatal = step.action is BatchAction.FATAL
                 if is_fatal or not self.rejections.repair(result):
-                    self.rejections.fail(result, step.status)
+                    self.rejections.fail_rejected(result, step.status)
         if outcome := _OUTCOMES.get(step.action):
             self._record_outcome(result, outcome, completion.node.node_id, now)
 
@@ -184,7 +186,7 @@ class ResponseHandler:
         node_id = None if cause is RejectionCause.TOPIC else leader
         topic_partition = result.batch.topic_partition
         if error := self.breakers.record(topic_partition, node_id, outcome, result.error, now):
-            self.failures.fail(error)
+            self.failures.record_failure(error)
 
     def _retry(self, result: BatchResult, action: BatchAction, now: float) -> None:
         state, batch, response = result

@@ -190,9 +190,9 @@ class Sender:
         if error is not None:
             failure = DeliveryError(f"compression failed: {error_text(error)}")
             failure.__cause__ = error
-            self.failures.fail(failure)
+            self.failures.record_failure(failure)
         if (other_cluster := self.client.metadata.failure) is not None:
-            self.failures.fail(
+            self.failures.record_failure(
                 DeliveryError(
                     f"{other_cluster.message}, which might treat batches of this producer id as "
                     "duplicates",
@@ -200,7 +200,7 @@ class Sender:
                 )
             )
         if (fatal := self.client.network.failures.fatal) is not None:
-            self.failures.fail(copy(fatal))
+            self.failures.record_failure(copy(fatal))
 
     def _expire_batches(self, now: float) -> None:
         if now >= self._expiry_due:

@@ -190,7 +190,7 @@ class TransactionManager:
         """Record that a batch was appended to a log."""
         self._has_acknowledged = True
 
-    def fail(self, error: KafkaProdError) -> None:
+    def mark_failed(self, error: KafkaProdError) -> None:
         """Mark the transaction as failed; it must not be committed. Add that to the error."""
         if self.has_begun:
             mark_uncommittable(error, self.settings)

@@ -174,7 +174,7 @@ def test_without_shares_stalled_broker_takes_the_whole_buffer() -> None:
     with stalled_cluster(no_quotas) as (sim, _):
         writer = Writer(sim, [numbered_rows(0, 40)] * 1_000)
         assert writer.step_until(lambda: bytes_of_stalled(sim) > SHARE)
-        sim.buffer.state.fail(DeliveryError("enough"))
+        sim.buffer.state.end(DeliveryError("enough"))
         assert writer.step_until(lambda: writer.done)
 
 

@@ -217,7 +217,7 @@ def test_end_of_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -
     with pytest.raises(TimeoutError):
         waiting.result(0.03)
     error = DeliveryError("the sender is gone")
-    harness.state.fail(error)
+    harness.state.end(error)
     assert waiting.exception(SOON) is error
     with pytest.raises(DeliveryError):
         harness.memory.reserve(1)
@@ -226,7 +226,7 @@ def test_end_of_sender_wakes_the_writer(wait: str, writer: ThreadPoolExecutor) -
 def test_append_after_the_end_raises_and_appends_nothing(harness: AccumulatorHarness) -> None:
     harness.memory.reserve(100)
     harness.accumulator.begin_layout()
-    harness.state.fail(DeliveryError("gone"))
+    harness.state.end(DeliveryError("gone"))
     piece = EncodedSlice(
         PARTITIONS[0], b"x" * 50, 1, opens_batch=True, base_timestamp=0, max_timestamp=0
     )

@@ -45,8 +45,8 @@ def test_wait_ends_on_notification(state: SessionState, writer: ThreadPoolExecut
 def test_first_error_ends_all_waits(state: SessionState, writer: ThreadPoolExecutor) -> None:
     first = DeliveryError("first")
     waiting = writer.submit(state.wait_for, lambda: False, SOON)
-    state.fail(first)
-    state.fail(DeliveryError("second"))
+    state.end(first)
+    state.end(DeliveryError("second"))
     assert waiting.exception(SOON) is first
     assert state.error is first
     for call in (state.raise_error, lambda: state.wait_for(lambda: True, SOON)):

@@ -262,19 +262,19 @@ class Session:
 def test_first_failure_is_the_error_of_the_session() -> None:
     session = Session()
     first = DeliveryError("first")
-    session.handler.fail(first)
-    session.handler.fail(DeliveryError("second"))
+    session.handler.record_failure(first)
+    session.handler.record_failure(DeliveryError("second"))
     session.handler.add_statuses()
     assert session.handler.unreported_failure is first
     assert first.statuses == session.statuses
     assert session.state.error is None  # batches may be in flight
-    session.state.fail(first)
+    session.state.end(first)
     assert not session.handler.unreported_failure
 
 
 def test_crash_ends_the_session_immediately() -> None:
     session = Session()
-    session.handler.fail(DeliveryError("a batch failed"))
+    session.handler.record_failure(DeliveryError("a batch failed"))
     crash = DeliveryError("the sender crashed")
     session.handler.crash(crash)
     assert session.state.error is crash
