@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
+from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
 from spark_kafka_sink.kafka.client.channel.diagnosis import Diagnosis, FailureKind
-from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

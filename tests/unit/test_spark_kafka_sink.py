@@ -163,8 +163,9 @@ def test_planning_worker_queries_brokers_without_records_and_transactions() -> N
 def test_task_loads_only_the_libraries_that_it_uses() -> None:
     code = (
         "import spark_kafka_sink.spark.writers.task_writer; import "
-        "spark_kafka_sink.spark.rows.rows_from_arrow, spark_kafka_sink.producer.session; from "
-        "spark_kafka_sink.kafka.client.channel.transport import resolve; resolve('localhost', 9092)"
+        "spark_kafka_sink.spark.rows.rows_from_arrow, spark_kafka_sink.producer.session; "
+        "from spark_kafka_sink.kafka.client.channel.host_names import resolve; "
+        "resolve('localhost', 9092)"
     )
     libraries = {"cramjam", "lz4", "zstandard", "cryptography", "encodings.idna", "pandas"}
     logins = {"spark_kafka_sink.config.security.sasl"}

@@ -26,7 +26,7 @@ from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 with atheris.instrument_imports(include=["spark_kafka_sink"]):
     from spark_kafka_sink.common.errors import ProtocolError
     from spark_kafka_sink.config.enums import Codec
-    from spark_kafka_sink.kafka.client.channel.transport import ChannelState
+    from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
     from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
     from spark_kafka_sink.kafka.client.request import Request
     from spark_kafka_sink.kafka.protocol.frame import FrameReader

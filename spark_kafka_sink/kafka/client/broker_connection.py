@@ -9,8 +9,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
 from spark_kafka_sink.kafka.client.channel.diagnosis import CLOSED, Circumstances
-from spark_kafka_sink.kafka.client.channel.transport import MAX_BUFFERS, ChannelState, Transport
+from spark_kafka_sink.kafka.client.channel.transport import MAX_BUFFERS, Transport
 from spark_kafka_sink.kafka.client.connection_attempts import ConnectionAttempts
 from spark_kafka_sink.kafka.client.connection_protocol import ConnectionProtocol
 from spark_kafka_sink.kafka.client.request import Completion, InFlightRequest, Loss

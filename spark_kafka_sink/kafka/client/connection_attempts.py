@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_kafka_sink.kafka.client.channel.transport import Address
+    from spark_kafka_sink.kafka.client.channel.host_names import Address
 
 
 @dataclass(slots=True)

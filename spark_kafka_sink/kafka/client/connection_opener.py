@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.kafka.client.channel.transport import ChannelState, literal, resolve
+from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
+from spark_kafka_sink.kafka.client.channel.host_names import literal, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

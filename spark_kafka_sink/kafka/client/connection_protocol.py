@@ -1,7 +1,7 @@
 """The protocol state of one connection, without I/O.
 
 `ConnectionProtocol` encodes requests, matches responses to them, negotiates API versions and logs
-in. The states and their transitions are defined in `channel.transport`. A broker responds to the
+in. `channel.channel_state` defines the states and their transitions. A broker responds to the
 requests of a connection in order. Source: ``NetworkClient``, KIP-35, KIP-511.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.common.version import __version__
 from spark_kafka_sink.kafka.client.channel.authenticator import Authenticator, SaslLogin, Step
-from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, ChannelState
+from spark_kafka_sink.kafka.client.channel.channel_state import NEXT_STATES, ChannelState
 from spark_kafka_sink.kafka.client.node_api_versions import NodeApiVersions
 from spark_kafka_sink.kafka.client.request import InFlightRequest, Request
 from spark_kafka_sink.kafka.protocol import messages

@@ -16,6 +16,7 @@ from spark_kafka_sink.kafka.client.backoff import full_jitter
 from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
 from spark_kafka_sink.kafka.client.channel.background import BackgroundCalls, Calls
 from spark_kafka_sink.kafka.client.channel.channel_builder import ChannelBuilder
+from spark_kafka_sink.kafka.client.channel.channel_state import OPENING, ChannelState
 from spark_kafka_sink.kafka.client.channel.connection_failures import ConnectionFailures
 from spark_kafka_sink.kafka.client.channel.diagnosis import (
     Diagnosis,
@@ -23,7 +24,7 @@ from spark_kafka_sink.kafka.client.channel.diagnosis import (
     connect_timeout,
     diagnose,
 )
-from spark_kafka_sink.kafka.client.channel.transport import OPENING, ChannelState, TcpTransport
+from spark_kafka_sink.kafka.client.channel.transport import TcpTransport
 from spark_kafka_sink.kafka.client.connection_metrics import ConnectionMetrics
 from spark_kafka_sink.kafka.client.connection_opener import ConnectionOpener
 from spark_kafka_sink.kafka.client.connection_protocol import UnreadableError

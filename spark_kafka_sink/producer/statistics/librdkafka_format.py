@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.kafka.client.channel.transport import ChannelState
+from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 
 if TYPE_CHECKING:

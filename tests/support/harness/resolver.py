@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from spark_kafka_sink.kafka.client.channel.background import CallResult
-from spark_kafka_sink.kafka.client.channel.transport import Address
+from spark_kafka_sink.kafka.client.channel.host_names import Address
 
 
 class FakeLookups:

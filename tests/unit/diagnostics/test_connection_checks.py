@@ -8,8 +8,8 @@ from spark_kafka_sink.common.errors import AuthenticationError, TlsError
 from spark_kafka_sink.config.security.security_config import SecurityConfig
 from spark_kafka_sink.diagnostics.connection_checks import connection_finding, unreachable_finding
 from spark_kafka_sink.diagnostics.finding import CheckStep, Finding
+from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
 from spark_kafka_sink.kafka.client.channel.diagnosis import Circumstances, diagnose
-from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError, TlsBytesError
 
 

@@ -5,7 +5,9 @@ The counterparts in Kafka are TransportLayer, Authenticator and ChannelBuilder.
 In reading order:
 
 - `background`: runs blocking calls on separate threads
-- `transport`: a non-blocking TCP socket, host names, and the states of a connection
+- `channel_state`: the states of a connection
+- `host_names`: the resolution of host names
+- `transport`: a non-blocking TCP socket
 - `tls_transport`: TLS over another transport
 - `authenticator`: SASL authentication
 - `channel_builder`: creates transports and logins according to kafka.security.protocol

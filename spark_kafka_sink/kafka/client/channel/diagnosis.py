@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from spark_kafka_sink.common import errors
 from spark_kafka_sink.config.security.security_config import SecurityConfig, SecurityProtocol
-from spark_kafka_sink.kafka.client.channel.transport import ChannelState
+from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
 from spark_kafka_sink.kafka.protocol.frame import OtherProtocolError, TlsBytesError
 
 CLOSED = "the broker closed the connection"

@@ -8,8 +8,8 @@ import pytest
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import AuthenticationError, KafkaProdError
 from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
+from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
 from spark_kafka_sink.kafka.client.channel.connection_failures import LASTING_S
-from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.sasl import FakeSasl, password_login

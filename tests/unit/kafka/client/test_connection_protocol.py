@@ -13,7 +13,7 @@ import pytest
 from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.config.security.security_config import Mechanism
 from spark_kafka_sink.kafka.client.channel.authenticator import SaslLogin
-from spark_kafka_sink.kafka.client.channel.transport import NEXT_STATES, ChannelState
+from spark_kafka_sink.kafka.client.channel.channel_state import NEXT_STATES, ChannelState
 from spark_kafka_sink.kafka.client.connection_protocol import (
     MAX_HANDSHAKE_FRAME,
     ConnectionProtocol,

@@ -10,7 +10,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError, DeliveryError
 from spark_kafka_sink.config.security.security_config import TlsConfig
-from spark_kafka_sink.kafka.client.channel.transport import ChannelState
+from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from spark_kafka_sink.kafka.client.request import Completion

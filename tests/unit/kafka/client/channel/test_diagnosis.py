@@ -16,8 +16,8 @@ from spark_kafka_sink.config.security.security_config import (
     SecurityProtocol,
     TlsConfig,
 )
+from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
 from spark_kafka_sink.kafka.client.channel.diagnosis import Circumstances, FailureKind, diagnose
-from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.protocol.frame import FrameReader, TlsBytesError
 
 GONE = ConnectionResetError("the broker closed the connection")

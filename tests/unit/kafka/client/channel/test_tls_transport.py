@@ -9,13 +9,13 @@ import pytest
 
 from spark_kafka_sink.kafka.client.broker_connection import BrokerConnection
 from spark_kafka_sink.kafka.client.channel import tls_transport
+from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
 from spark_kafka_sink.kafka.client.channel.tls_transport import (
     READ_LIMIT,
     RECORD,
     WINDOW,
     TlsTransport,
 )
-from spark_kafka_sink.kafka.client.channel.transport import ChannelState
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from tests.support.tls_servers import commanded_openssl_server, openssl_server
 from tests.unit.kafka.client.channel.tls_server import Contexts, TlsServer, Wire

@@ -5,7 +5,8 @@ from select import select
 
 import pytest
 
-from spark_kafka_sink.kafka.client.channel.transport import RECEIVE_SIZE, TcpTransport, resolve
+from spark_kafka_sink.kafka.client.channel.host_names import resolve
+from spark_kafka_sink.kafka.client.channel.transport import RECEIVE_SIZE, TcpTransport
 from tests.support.waiting import wait_until
 
 

@@ -9,7 +9,8 @@ from random import Random
 
 import pytest
 
-from spark_kafka_sink.kafka.client.channel.transport import Address, ChannelState, literal, resolve
+from spark_kafka_sink.kafka.client.channel.channel_state import ChannelState
+from spark_kafka_sink.kafka.client.channel.host_names import Address, literal, resolve
 from spark_kafka_sink.kafka.client.cluster_snapshot import Node
 from spark_kafka_sink.kafka.client.network_client import NetworkClient
 from tests.support.clock import ManualClock
