@@ -6,7 +6,7 @@ from typing import Any
 
 from spark_kafka_sink.broker.config.broker_config import BrokerConfig
 from spark_kafka_sink.broker.faults.fault import FaultEffect
-from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
+from spark_kafka_sink.broker.handlers.served_apis import HANDLERS
 from spark_kafka_sink.cli.broker_command import BrokerArguments
 from spark_kafka_sink.cli.option_fields import typer_option_of
 from tools.docs.pages import attribute_docs, table

@@ -5,14 +5,14 @@ fields, with their names in the newest version. Its docstring lists the supporte
 behavior.
 
 CONTRIBUTING.md lists the steps to add an API. ApiVersions announces all APIs in `_SERVED` of
-`api_versions`.
+`served_apis`.
 
 In reading order:
 
 - `request_context`: `RequestContext`, `ServedApi`, `HandlerResult`, and loops over the items of
   requests
-- `api_versions`: ApiVersions, SASL requests outside of authentication, and the table of all
-  handlers, optionally limited to the versions of a Kafka release
+- `served_apis`: the table of all handlers, optionally limited to the versions of a Kafka release
+- `api_versions`: ApiVersions, and SASL requests outside of authentication
 - `cluster`: DescribeCluster, FindCoordinator and DescribeLogDirs
 - `metadata`: Metadata and DescribeTopicPartitions
 - `produce`: Produce, including requests that wait for acks=all

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark_kafka_sink.broker.handlers.api_versions import handlers_of, unsupported_version
+from spark_kafka_sink.broker.handlers.api_versions import unsupported_version
 from spark_kafka_sink.broker.handlers.request_context import RequestContext, ServedApi
+from spark_kafka_sink.broker.handlers.served_apis import handlers_of
 from spark_kafka_sink.broker.net.plain_produce import try_read_produce_request
 from spark_kafka_sink.broker.net.response_channel import ResponseChannel
 from spark_kafka_sink.common.errors import ProtocolError

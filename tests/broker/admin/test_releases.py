@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.config.kafka_releases import releases
-from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
+from spark_kafka_sink.broker.handlers.served_apis import HANDLERS
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.versions import (
     CLIENT_VERSIONS,

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
+from spark_kafka_sink.broker.handlers.served_apis import HANDLERS
 from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME
 from spark_kafka_sink.kafka.protocol.messages import build, request_frame
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type

@@ -23,7 +23,7 @@ from spark_kafka_sink.broker.faults.fault import (
     RequestProperties,
 )
 from spark_kafka_sink.broker.faults.fault_text import parse_fault
-from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
+from spark_kafka_sink.broker.handlers.served_apis import HANDLERS
 from spark_kafka_sink.broker.partition.partition import Partition
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode

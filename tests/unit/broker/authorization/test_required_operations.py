@@ -6,7 +6,7 @@ from spark_kafka_sink.broker.authorization.required_operations import (
     OF_REQUEST,
     WITHOUT_OPERATIONS,
 )
-from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
+from spark_kafka_sink.broker.handlers.served_apis import HANDLERS
 from spark_kafka_sink.broker.requests.shapes import BY_ITEM, BY_PARTITION
 
 WITH_OPERATIONS = OF_REQUEST.keys() | OF_PARTITIONS.keys() | OF_ITEMS.keys()

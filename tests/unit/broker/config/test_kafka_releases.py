@@ -1,7 +1,7 @@
 """The table of APIs that the releases of Kafka support."""
 
 from spark_kafka_sink.broker.config.kafka_releases import releases
-from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
+from spark_kafka_sink.broker.handlers.served_apis import HANDLERS
 
 
 def test_every_api_of_the_broker_is_listed() -> None:

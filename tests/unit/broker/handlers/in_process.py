@@ -9,8 +9,8 @@ from spark_kafka_sink.broker.cluster.cluster import Cluster
 from spark_kafka_sink.broker.cluster.jumping_clock import JumpingClock
 from spark_kafka_sink.broker.cluster.nodes import BrokerNode, NodeSockets
 from spark_kafka_sink.broker.config.broker_config import BrokerConfig
-from spark_kafka_sink.broker.handlers.api_versions import handlers_of
 from spark_kafka_sink.broker.handlers.request_context import NoFields, RequestContext
+from spark_kafka_sink.broker.handlers.served_apis import handlers_of
 from spark_kafka_sink.broker.requests.purgatory import DelayedOperationPurgatory
 from spark_kafka_sink.broker.storage.memory_backend import MemoryBackend
 from spark_kafka_sink.kafka.protocol.acl import AclOperation, ResourceType

@@ -6,8 +6,8 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from spark_kafka_sink.broker.handlers.api_versions import HANDLERS
 from spark_kafka_sink.broker.handlers.request_context import ServedApi
+from spark_kafka_sink.broker.handlers.served_apis import HANDLERS
 from spark_kafka_sink.broker.requests.shapes import BY_PARTITION
 from spark_kafka_sink.kafka.protocol.versions import request_type, response_type
 
