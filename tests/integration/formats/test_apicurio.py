@@ -89,7 +89,7 @@ message Sale {
   enum Kind { A = 0; }
 }
 """
-"""A file as people write it. `_java_text` is what Java's serializer registers of it."""
+"""A file as people write it. `java_text` is what Java's serializer registers of it."""
 TEXTS = {
     "protobuf": 'syntax = "proto3";\nmessage E {\n  string id = 1;\n}\n',
     "avro": """

@@ -44,7 +44,7 @@ class StallingCluster(FakeCluster):
 def stalled_cluster(
     settings: SessionSettings | None = None, **options: Any
 ) -> Iterator[tuple[World, StallingCluster]]:
-    """Create two brokers; the second one accepts nothing after `stall`."""
+    """Create two brokers; the second one is stalled."""
     cluster = StallingCluster()
     settings_of_world: dict[str, Any] = {
         "buffer_memory": BUFFER,
