@@ -9,13 +9,28 @@ from hypothesis import strategies as st
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
 from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from tests.property.tolerated_faults import PASSES, limit, passing
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 
 T = TypeVar("T")
 PARTITIONS = 3
-failing = st.builds(Fault, error=st.sampled_from([-1, 29, 45, 47, 59, 87, 9_999]))
+UNKNOWN_CODE = 9_999
+failing = st.builds(
+    Fault,
+    error=st.sampled_from(
+        [
+            ErrorCode.unknown_server_error,
+            ErrorCode.topic_authorization_failed,
+            ErrorCode.out_of_order_sequence_number,
+            ErrorCode.invalid_producer_epoch,
+            ErrorCode.unknown_producer_id,
+            ErrorCode.invalid_record,
+            UNKNOWN_CODE,
+        ]
+    ),
+)
 moves = st.lists(st.tuples(st.integers(1, 60), st.integers(0, PARTITIONS - 1)), max_size=3)
 work = st.lists(st.tuples(st.integers(0, PARTITIONS - 1), st.integers(1, 5)), max_size=8)
 # The codec, and the brokers' batch limit: 700 bytes split every full batch.

@@ -100,8 +100,9 @@ def test_missing_coordinator_is_looked_up_again(cluster: ScriptedCoordinator) ->
 
 
 def test_denied_id_has_its_own_error_code(cluster: ScriptedCoordinator) -> None:
-    cluster.find_codes["secret"].extend([53])
-    assert end(cluster, "secret", "a") == {"secret": 53, "a": 0}
+    denied = ErrorCode.transactional_id_authorization_failed
+    cluster.find_codes["secret"].append(denied)
+    assert end(cluster, "secret", "a") == {"secret": denied, "a": 0}
     assert cluster.end_txn_requests() == [(1, "a")]
 
 

@@ -15,8 +15,18 @@ from tests.support.harness.world import World, world
 from tests.unit.producer.rejections import record_errors, tolerant
 
 SEEDS = 40
-CLEAR = (19, 51, 45)
-UNCLEAR = (3, 6, 7, 20)
+CLEAR = (
+    ErrorCode.not_enough_replicas,
+    ErrorCode.concurrent_transactions,
+    ErrorCode.out_of_order_sequence_number,
+)
+UNCLEAR = (
+    ErrorCode.unknown_topic_or_partition,
+    ErrorCode.not_leader_or_follower,
+    ErrorCode.request_timed_out,
+    ErrorCode.not_enough_replicas_after_append,
+)
+"""Errors after which the log may contain the batch."""
 COORDINATOR_APIS = (
     ApiKey.FIND_COORDINATOR,
     ApiKey.INIT_PRODUCER_ID,
