@@ -19,18 +19,43 @@ _TEST_MODULE = re.compile(r"tests\.(\w+\.)*test_\w+")
 
 
 def misnamed_tests(tests: Path, package: Path) -> Iterator[str]:
-    """Yield a line for each test file that has the name of no module of the mirrored package."""
+    """Yield a line for each test file that is not named after its module of the mirrored package.
+
+    A file whose only import except `common` is a module of that package is named after it.
+    """
     for path in sorted(tests.rglob("test_*.py")):
         folder = path.relative_to(tests).parent
-        if _EXEMPT.isdisjoint(folder.parts) and not _names_a_module(path, package / folder):
-            yield f"{path}:1: {package / folder} has no module of this name"
+        if _EXEMPT.isdisjoint(folder.parts):
+            modules = _modules_in(package / folder)
+            if not _is_named_after(path, modules):
+                yield f"{path}:1: {package / folder} has no module of this name"
+            tested = _imported_modules(path, package)
+            if len(tested) == 1 and tested <= modules and not _is_named_after(path, tested):
+                yield f"{path}:1: tests only {tested.pop()}"
 
 
-def _names_a_module(test: Path, package: Path) -> bool:
-    modules = {path.stem for path in package.glob("*") if path.stem[:2] != "__"} | {package.name}
+def _is_named_after(test: Path, modules: set[str]) -> bool:
     aspect = test.stem.removeprefix("test_")
-    is_package = (package / "__init__.py").exists()
-    return is_package and any(f"{aspect}_".startswith(f"{module}_") for module in modules)
+    return any(f"{aspect}_".startswith(f"{module}_") for module in modules)
+
+
+def _modules_in(folder: Path) -> set[str]:
+    if not (folder / "__init__.py").exists():
+        return set()
+    return {path.stem for path in folder.glob("*") if path.stem[:2] != "__"} | {folder.name}
+
+
+def _imported_modules(test: Path, package: Path) -> set[str]:
+    """Return the names of the package's modules, except `common`, or nothing with a helper."""
+    modules = set()
+    for _, name in _imports(ast.parse(test.read_text(encoding="utf-8"))):
+        path = package.parent.joinpath(*name.split("."))
+        module = path if path.with_suffix(".py").exists() else path.parent
+        if name.startswith("tests."):
+            return set()
+        if module.is_relative_to(package) and not module.is_relative_to(package / "common"):
+            modules.add(module.name)
+    return modules
 
 
 def imported_tests(path: Path, tests: Path) -> Iterator[str]:
