@@ -5,36 +5,34 @@ from typing import Any
 
 import pytest
 
-from spark_kafka_sink.common.histogram import Histogram, HistogramBuilder
+from spark_kafka_sink.common.histogram import Histogram
 from spark_kafka_sink.report.advice import advice_rules
-from spark_kafka_sink.report.advice.advice import Advice, Direction
+from spark_kafka_sink.report.advice.advice import Direction
 from spark_kafka_sink.report.advice.advice_rules import advise
-from spark_kafka_sink.report.advice.arrow_advice import LARGE_SHARE, measuring_cost_s
 from spark_kafka_sink.report.advice.pipeline_facts import PipelineFacts
 from spark_kafka_sink.report.bad_row_count import BadRowCount
 from spark_kafka_sink.report.codec_cost import CodecCost
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.display.summary import summarize
 from spark_kafka_sink.report.metrics.producer_metrics import (
-    BrokerMetrics,
     ProducerMetrics,
     TopicMetrics,
 )
-from spark_kafka_sink.report.partition_report import PartitionReport
-from spark_kafka_sink.report.spark_settings import ARROW_COLUMNS
 from spark_kafka_sink.report.task_attempt import TaskAttempt
 from spark_kafka_sink.report.task_report import TaskReport
+from tests.unit.report.advice.healthy_report import (
+    ARROW_BYTES,
+    ARROW_ROWS,
+    BATCHES,
+    arrow_batches_of,
+    only,
+    parts,
+    report,
+    rows_of,
+    spread,
+    times,
+)
 
-SETTINGS = {
-    "batch.size": "1048576",
-    "buffer.memory": "67108864",
-    "compression.type": "none",
-    "linger.ms": "50",
-    "max.in.flight.requests.per.connection": "5",
-}
-BATCHES = 200
-ARROW_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ERRORS = (("NOT_LEADER_OR_FOLLOWER", 4), ("REQUEST_TIMED_OUT", 16))
 NOT_READY = (("NOT_LEADER_OR_FOLLOWER", 100), ("UNKNOWN_TOPIC_ID", 50))
 MOVED = (("NOT_LEADER_OR_FOLLOWER", 2),)
@@ -43,45 +41,10 @@ BUFFER_WAITS: dict[str, Any] = {"buffer_wait": 5_000_000, "buffer_waits": 40}
 NOT_SMALL = (BadRowCount(reason="OVERSIZED", dropped=1),)
 Case = tuple[tuple[str, Direction], tuple[str, ...], DeliveryReport, list[DeliveryReport]]
 NO_CODEC, ZSTD = ("none", 1_000_000, 0), ("zstd", 300_000, 4_000_000)
-
-
-def times(seconds: float, count: int = BATCHES) -> Histogram:
-    builder = HistogramBuilder()
-    for _ in range(count):
-        builder.add_duration(seconds)
-    return builder.build()
-
-
 SLOW_REQUESTS: dict[str, Any] = {"request_latency": times(0.2), "queue_latency": times(0.4)}
 NO_WAIT = times(0.005)
-
-
-def spread(value: float, count: int = BATCHES) -> Histogram:
-    builder = HistogramBuilder()
-    for _ in range(count):
-        builder.add(int(value))
-    return builder.build()
-
-
 LARGE_BATCH = (TopicMetrics(topic="t", batch_size=spread(9_000_000, 1)),)
 LINGERED: dict[str, Any] = {"closed_full": 0, "closed_linger": BATCHES, "fill_time": spread(5_000)}
-
-
-def parts(*sizes: int) -> tuple[PartitionReport, ...]:
-    return tuple(
-        PartitionReport(
-            topic="t",
-            partition=number,
-            batches=BATCHES // len(sizes),
-            bytes_uncompressed=size,
-            bytes_sent=size,
-            persisted=1000,
-            next_ack_seq=1000,
-        )
-        for number, size in enumerate(sizes)
-    )
-
-
 NEW_TOPIC = tuple(replace(part, first_offset=0) for part in parts(90_000_000, 90_000_000))
 TINY_TASKS: dict[str, Any] = {
     "tasks": 1000,
@@ -90,38 +53,6 @@ TINY_TASKS: dict[str, Any] = {
 }
 SMALL_BATCHES: dict[str, Any] = {**LINGERED, "partitions": parts(200_000, 200_000)}
 OFFSETS = tuple(replace(partition, first_offset=7, last_offset=1006) for partition in parts(9, 9))
-
-
-def report(settings: dict[str, str] | None = None, **changes: Any) -> DeliveryReport:
-    """Create the report of a healthy one-task job: 200 batches of 900 kB to two partitions in ten
-    seconds.
-
-    `changes` are fields of the report, or of its metrics.
-    """
-    metrics = ProducerMetrics(
-        fill_time=spread(20_000),
-        request_records=spread(10_000),
-        closed_full=BATCHES,
-        brokers=(BrokerMetrics(node_id=1, name="a:1", int_latency=spread(30_000)),),
-        topics=(TopicMetrics(topic="t", keyed_records=1_000_000),),
-        settings=tuple(sorted({**SETTINGS, **(settings or {})}.items())),
-    )
-    healthy = DeliveryReport(
-        tasks=1,
-        partitions=parts(90_000_000, 90_000_000),
-        request_latency=times(0.01),
-        queue_latency=times(0.03),
-        duration_max_ms=10_000,
-        duration_sum_ms=10_000,
-        metrics=metrics,
-    )
-    inner = {name: changes.pop(name) for name in list(changes) if hasattr(metrics, name)}
-    return replace(healthy, metrics=replace(metrics, **inner), **changes)
-
-
-def only(advice: list[Advice]) -> tuple[str, Direction]:
-    assert len(advice) == 1, advice
-    return advice[0].setting, advice[0].direction
 
 
 def test_report_without_metrics_gets_no_advice() -> None:
@@ -141,25 +72,6 @@ def test_busy_broker_is_not_an_in_flight_limit() -> None:
     assert only(advice) == ("the brokers", Direction.CHECK)
 
 
-def test_single_key_counts_empty_partitions() -> None:
-    topics = (TopicMetrics(topic="t", partitions=8, keyed_records=2_000),)
-    skewed = report(partitions=parts(180_000_000), topics=topics)
-    assert only(advise(skewed)) == ("the keys", Direction.CHECK)
-    assert "t-0 got 180.0 MB, 8.0 times the mean" in advise(skewed)[0].evidence
-    assert "1 topic, 1 of 8 partitions, 200 batches" in summarize(skewed)
-    assert "1,000 records in 1 of 8 partitions" in summarize(skewed)
-    few = report(partitions=(replace(parts(180_000_000)[0], batches=3),), topics=topics)
-    assert advise(few) == []
-    assert advise(DeliveryReport.from_json(skewed.to_json())) == advise(skewed)
-
-
-def test_partition_count_is_the_highest_of_all_tasks() -> None:
-    both = report(topics=(TopicMetrics(topic="t", partitions=4),)) + report(
-        topics=(TopicMetrics(topic="t", partitions=8),)
-    )
-    assert both.metrics.topic_partitions == {"t": 8}
-
-
 def test_slow_tasks_with_few_rows_are_not_too_many() -> None:
     """24 tasks of 1.5 s, two at once: their own time starts with their first rows, at the end."""
     sizes: dict[str, Any] = {
@@ -172,44 +84,6 @@ def test_slow_tasks_with_few_rows_are_not_too_many() -> None:
     assert only(quick) == ("the number of tasks", Direction.LOWER)
 
 
-def arrow_batches_of(
-    rows: int,
-    row_bytes: int,
-    max_bytes: int = 67_108_864,
-    max_rows: int = 10_000,
-    columns: int = 1,
-    **changes: Any,
-) -> DeliveryReport:
-    """Create one second of a healthy one-task job with such Arrow batches from Spark."""
-    half = replace(parts(0)[0], bytes_uncompressed=rows * row_bytes // 2, persisted=rows // 2)
-    settings = {ARROW_BYTES: str(max_bytes), ARROW_ROWS: str(max_rows), ARROW_COLUMNS: str(columns)}
-    both = (half, replace(half, partition=1))
-    return report(settings, partitions=both, duration_sum_ms=1000, duration_max_ms=1000, **changes)
-
-
-@pytest.mark.parametrize(("share", "first"), [(0.9, "the brokers' quota"), (1.1, ARROW_BYTES)])
-def test_costly_measuring_precedes_other_advice(share: float, first: str) -> None:
-    rows = int(share * LARGE_SHARE / measuring_cost_s(10))
-    measured = arrow_batches_of(rows, 100, columns=10)
-    settings = [advice.setting for advice in advise(replace(measured, throttle_ms=500))]
-    assert settings[0] == first
-    assert ARROW_BYTES in settings
-
-
-@pytest.mark.parametrize(
-    ("rows", "row_bytes", "max_bytes"),
-    [
-        (1_000_000, 131, 2**31 - 1),  # already set
-        (100_000, 131, 67_108_864),  # too slow for the measuring to matter
-        (390_000, 131, 67_108_864),  # 4.9% of the time
-        (300_000, 2_000, 67_108_864),  # 10,000 such rows have 20 MB
-        (2_000_000, 31, 0),  # not a write of Spark's
-    ],
-)
-def test_rows_that_need_no_other_batch_settings(rows: int, row_bytes: int, max_bytes: int) -> None:
-    assert advise(arrow_batches_of(rows, row_bytes, max_bytes)) == []
-
-
 def test_advice_is_one_readable_line() -> None:
     assert str(advise(report({"client.id": "etl"}, throttle_ms=2000))[0]) == (
         "check the brokers' quota: a quota of client.id etl or its user slows the write; raise it, "
@@ -220,25 +94,6 @@ def test_advice_is_one_readable_line() -> None:
 def test_summary_contains_advice_only_if_there_is_some() -> None:
     assert "advice          check the brokers' quota" in summarize(report(throttle_ms=2000))
     assert "advice" not in summarize(report())
-
-
-def test_row_cost_is_relative_to_the_whole_write() -> None:
-    """Rows of a slow source arrive at its end: of 20 s, a tenth of the last second is little."""
-    for job in (arrow_batches_of(300_000, 131, max_rows=100), arrow_batches_of(1_000_000, 131)):
-        assert len(advise(replace(job, duration_ms=1_500))) == 1
-        assert advise(replace(job, duration_ms=20_000)) == []
-
-
-def test_one_row_in_each_batch_from_spark() -> None:
-    """15,000 rows per second or less: the cost per batch is most of the time."""
-    advice = advise(arrow_batches_of(12_000, 131, max_rows=1))
-    assert only(advice) == (ARROW_ROWS, Direction.RAISE)
-    assert (
-        "12,000 Arrow batches of 1 row, which take at least 84% of the time" in advice[0].evidence
-    )
-    assert only(advise(arrow_batches_of(12_000, 131, max_rows=16)))[0] == ARROW_ROWS
-    quick = advise(arrow_batches_of(20_000, 131, max_rows=1))
-    assert "at least 100% of the time" in quick[0].evidence
 
 
 def test_every_setting_that_is_too_small_is_named() -> None:
@@ -264,29 +119,6 @@ def test_every_setting_that_is_too_small_is_named() -> None:
     assert "5 bytes reached a partition in 1 ms" in names["linger.ms"].evidence
     usual = advise(report({**settings, "linger.ms": "5"}, **tiny))
     assert {advice.setting for advice in usual} == {"batch.size", "buffer.memory"}
-
-
-def rows_of(
-    partitioner: str, *, keyed: int = 0, assigned: int = 0, partitions: int = 8
-) -> dict[str, Any]:
-    """Create settings and metrics of a write whose rows were assigned in this way."""
-    meter = TopicMetrics(
-        topic="t", partitions=partitions, keyed_records=keyed, assigned_records=assigned
-    )
-    return {"settings": {"partitioner": partitioner}, "topics": (meter,)}
-
-
-def test_keyless_rows_are_not_skewed_by_keys() -> None:
-    """A hundred partitions and as many batches: some get several at random."""
-    sizes = (5_000_000, *[1_000_000] * 40)
-    skewed: dict[str, Any] = {"partitions": parts(*sizes)}
-    assert advise(report(**skewed, **rows_of("default", partitions=100))) == []
-    keyed = advise(report(**skewed, **rows_of("default", keyed=41_000, partitions=100)))
-    assert only(keyed) == ("the keys", Direction.CHECK)
-    named = advise(report(**skewed, **rows_of("default", assigned=41_000, partitions=100)))
-    assert only(named) == ("the column partition", Direction.CHECK)
-    own = advise(report(**skewed, **rows_of("function", partitions=100)))
-    assert only(own) == ("the function of kafka.partitioner", Direction.CHECK)
 
 
 def slowest(*partition_ids: int) -> tuple[TaskReport, ...]:
