@@ -1,20 +1,14 @@
-"""Schemas in a registry: framing, subjects, evolution, authentication and faults.
+"""Schemas in a registry: framing, subjects, evolution and faults.
 
 Confluent's client reads the records. The registry runs in-process: `tests.support.schema_registry`.
 """
 
 import json
-import pickle
-from contextlib import nullcontext
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient, dual_schema_id_deserializer
-from confluent_kafka.schema_registry.avro import AvroDeserializer
-from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -30,18 +24,15 @@ from spark_kafka_sink.spark.datasource import KafkaProdDataSource
 from spark_kafka_sink.spark.schema import stream_start
 from spark_kafka_sink.spark.schema.stream_start import StreamStart
 from spark_kafka_sink.spark.write_plan import plan_batch
+from tests.integration.formats.registry_sink import AVRO, LATEST, ORDER, ROWS, RegistrySink
 from tests.integration.support.columnar import write_rows
-from tests.support.schema_registry import SmallRegistry, guid_of
+from tests.support.schema_registry import guid_of
 
-ORDER = StructType([StructField("id", StringType()), StructField("price", DoubleType())])
-ROWS: list[dict[str, Any]] = [{"id": "a", "price": 1.5}, {"id": None, "price": None}]
-AVRO = {"value.format": "avro-confluent", "retries.wait.ms": "1", "retries.max.wait.ms": "2"}
 NOT_NULL = StructType([StructField("id", StringType(), nullable=False)])
 ORDER_RECORD = (
     '{"type": "record", "name": "Order", "fields": [{"name": "id", "type": ["null", "string"]}, '
     '{"name": "price", "type": ["null", "double"]}]}'
 )
-LATEST = {"auto.register.schemas": "false", "use.latest.version": "true"}
 RECORD = json.dumps(
     {
         "type": "record",
@@ -52,7 +43,6 @@ RECORD = json.dumps(
         ],
     }
 )
-BASIC = "Basic bWU6cHctMQ=="
 TEXT_PRICE = json.dumps(
     {"type": "record", "name": "Value", "fields": [{"name": "price", "type": "string"}]}
 )
@@ -62,53 +52,6 @@ JSON_SCHEMA = {
     "required": ["id"],
     "additionalProperties": False,
 }
-
-
-@dataclass(frozen=True)
-class RegistrySink:
-    """Writes to the topic `events` with a schema of the registry."""
-
-    broker: EmbeddedBroker
-    registry: SmallRegistry
-
-    @property
-    def options(self) -> dict[str, str]:
-        servers = self.broker.bootstrap_servers
-        base = {"kafka.bootstrap.servers": servers, "topic": "events", "preflight": "off"}
-        return {**base, "schema.registry.url": self.registry.url, **AVRO}
-
-    def write(
-        self, schema: StructType = ORDER, rows: list[dict[str, Any]] = ROWS, /, **options: str
-    ) -> None:
-        defaults = {**AVRO, "schema.registry.url": self.registry.url}
-        write_rows(self.broker, schema, rows, **{**defaults, **options})
-
-    def values(self) -> list[bytes]:
-        return [record.value or b"" for record in self.broker.records("events")]
-
-    def decoded(self) -> list[Any]:
-        reader = AvroDeserializer(
-            SchemaRegistryClient({"url": self.registry.url}),
-            conf={"schema.id.deserializer": dual_schema_id_deserializer},
-        )
-        return [
-            reader(
-                record.value,
-                SerializationContext("events", MessageField.VALUE, list(record.headers)),
-            )
-            for record in self.broker.records("events")
-        ]
-
-    def error_of(self, **options: str) -> str:
-        with pytest.raises(SchemaRegistryError) as caught:
-            self.write(**options)
-        assert self.broker.records("events") == []
-        return str(caught.value)
-
-
-@pytest.fixture
-def sink(broker: EmbeddedBroker, registry: SmallRegistry) -> RegistrySink:
-    return RegistrySink(broker, registry)
 
 
 def test_schema_is_registered_once_and_its_id_precedes_payloads(sink: RegistrySink) -> None:
@@ -317,74 +260,6 @@ def test_dead_letters_as_json_have_no_header_of_a_schema(sink: RegistrySink, own
     assert all(name.startswith("__connect.errors.") for name, _ in letter.headers[len(second) :])
 
 
-def test_references_are_resolved(sink: RegistrySink) -> None:
-    sink.registry.put("money", json.dumps({"type": "fixed", "name": "com.x.Unused", "size": 4}))
-    inner = {
-        "type": "record",
-        "name": "com.x.Name",
-        "fields": [{"name": "first", "type": ["null", "string"]}],
-    }
-    sink.registry.put("name", json.dumps(inner))
-    outer = {
-        "type": "record",
-        "name": "Value",
-        "namespace": "com.x",
-        "fields": [{"name": "name", "type": ["null", "Name"]}],
-    }
-    reference = {"name": "com.x.Name", "subject": "name", "version": 1}
-    sink.registry.put("events-value", json.dumps(outer), references=[reference])
-    nested = StructType([StructField("name", StructType([StructField("first", StringType())]))])
-    rows: list[dict[str, Any]] = [{"name": {"first": "Ada"}}, {"name": None}]
-    sink.write(nested, rows, **LATEST)
-    assert [value[5:] for value in sink.values()] == [b"\x02\x02\x06Ada", b"\x00"]
-    sink.registry.put("other", json.dumps(outer | {"name": "Other"}), references=[reference])
-    events = ["com.x.Value", "com.x.Other"]
-    union = [
-        {"name": name, "subject": subject, "version": 1}
-        for name, subject in zip(events, ("events-value", "other"), strict=True)
-    ]
-    sink.registry.put("events-value", json.dumps(events), references=union)
-    chosen = {"value.schema.name": "Other"}
-    sink.write(nested, rows, **LATEST, **chosen)
-    assert [value[5:] for value in sink.values()][2:] == [b"\x02\x02\x02\x06Ada", b"\x02\x00"]
-    options = sink.options | LATEST | chosen
-    assert [record.value for record in sink.broker.records("events", options=options)] == rows * 2
-
-
-def test_references_of_a_json_schema_are_resolved(sink: RegistrySink) -> None:
-    first = {"$id": "http://x/first", "definitions": {"T": {"enum": ["Ada"]}}}
-    sink.registry.put("first", json.dumps(first), "JSON")
-    name = {"properties": {"first": {"$ref": "first.json#/definitions/T"}}, "required": ["first"]}
-    inner = {"name": "first.json", "subject": "first", "version": 1}
-    sink.registry.put("name", json.dumps(name), "JSON", references=[inner])
-    reference = {"name": "http://x/name.json", "subject": "name", "version": 1}
-    outer = {"properties": {"name": {"$ref": "http://x/name.json"}}}
-    sink.registry.put("events-value", json.dumps(outer), "JSON", references=[reference])
-    nested = StructType([StructField("name", StructType([StructField("first", StringType())]))])
-    json_latest = {**LATEST, "value.format": "json-confluent"}
-    sink.write(nested, [{"name": {"first": "Ada"}}], **json_latest)
-    assert [value[5:] for value in sink.values()] == [b'{"name":{"first":"Ada"}}']
-    with pytest.raises(ColumnError, match=r"`name.first` of the value is not in the schema's"):
-        sink.write(nested, [{"name": {"first": "Bob"}}], **json_latest)
-    # The reference `first.json` of another schema is another document.
-    sink.registry.put("last", json.dumps({"definitions": {"T": {"enum": ["Lovelace"]}}}), "JSON")
-    other = {"properties": {"last": {"$ref": "first.json#/definitions/T"}}}
-    sink.registry.put("other", json.dumps(other), "JSON", references=[inner | {"subject": "last"}])
-    references = [
-        reference | {"name": f"http://y/{s}.json", "subject": s} for s in ("other", "name")
-    ]
-    both = {"properties": {r["subject"]: {"$ref": r["name"]} for r in references}}
-    sink.registry.put("events-value", json.dumps(both), "JSON", references=references)
-    fields = [StructField("first", StringType()), StructField("last", StringType())]
-    types = [
-        StructField(s, StructType([f])) for s, f in zip(("name", "other"), fields, strict=True)
-    ]
-    for last, fails in (("Lovelace", False), ("Ada", True)):
-        row = {"name": {"first": "Ada"}, "other": {"last": last}}
-        with pytest.raises(ColumnError, match=r"`other.last`") if fails else nullcontext():
-            sink.write(StructType(types), [row], **json_latest)
-
-
 @pytest.mark.quick
 def test_rule_sets_are_not_supported(sink: RegistrySink) -> None:
     rule = {"name": "encrypt", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": "ENCRYPT"}
@@ -398,40 +273,6 @@ def test_rule_sets_are_not_supported(sink: RegistrySink) -> None:
 def test_schema_of_another_type_is_rejected(sink: RegistrySink) -> None:
     sink.registry.put("events-value", "{}", "JSON")
     assert "has type JSON" in sink.error_of(**LATEST)
-
-
-def test_basic_authentication(sink: RegistrySink) -> None:
-    sink.registry.authorization = BASIC
-    text = sink.error_of(**{"basic.auth.user.info": "me:wrong-pw"})
-    assert "HTTP status 401" in text
-    assert "wrong-pw" not in text
-    assert "basic.auth.user.info" in text
-    sink.write(**{"basic.auth.user.info": "me:pw-1"})
-    url = sink.registry.url.replace("http://", "http://me:pw-1@")
-    sink.write(**{"schema.registry.url": url})
-    sink.registry.authorization = "Bearer token-1"
-    sink.write(**{"bearer.auth.token": "token-1"})
-
-
-def test_inherited_login(registry: SmallRegistry) -> None:
-    registry.authorization = BASIC
-    with EmbeddedBroker(topics={"events": 1}, sasl={"me": "pw-1"}) as broker:
-        RegistrySink(broker, registry).write(
-            **{
-                "basic.auth.credentials.source": "SASL_INHERIT",
-                "kafka.security.protocol": "SASL_PLAINTEXT",
-                "kafka.sasl.mechanism": "PLAIN",
-                "kafka.sasl.username": "me",
-                "kafka.sasl.password": "pw-1",
-            }
-        )
-        assert len(broker.records("events")) == 2
-
-
-def test_writer_of_tasks_contains_no_login(sink: RegistrySink) -> None:
-    sink.registry.authorization = BASIC
-    source = KafkaProdDataSource({**sink.options, "basic.auth.user.info": "me:pw-1"})
-    assert b"pw-1" not in pickle.dumps(source.writer(ORDER, overwrite=False))
 
 
 def test_failures_are_retried(sink: RegistrySink) -> None:
