@@ -1,16 +1,10 @@
 """Compare the log and the producer state with simple models."""
 
-import threading
-from typing import Any
-
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.partition.producer_state import BatchMetadata, ProducerStateManager
 from spark_kafka_sink.broker.partition.unified_log import UnifiedLog
-from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.records.record_batch import MAX_SEQUENCE, BatchHeader, checksum
 from tools.support.raw_client import batch
@@ -79,27 +73,3 @@ def test_sequence_check_agrees_with_a_model(start: int, counts: list[int]) -> No
         assert verdict.base_offset == base
     for batch_header, _ in sent[:-5]:
         assert table.check_sequence(batch_header) is ErrorCode.out_of_order_sequence_number
-
-
-def test_stopped_broker_leaves_no_thread() -> None:
-    before = threading.active_count()
-    with EmbeddedBroker(topics={"t": 10}):
-        pass
-    assert threading.active_count() == before
-
-
-def test_functions_run_on_the_broker_thread() -> None:
-    with EmbeddedBroker() as kafka:
-        assert kafka.run(lambda _: threading.current_thread().name) == "kafkaprod-broker"
-        with pytest.raises(ZeroDivisionError):
-            kafka.run(lambda _: 1 / 0)
-        kafka.create_topic("made", 2, cleanup_policy="compact")
-        assert kafka.end_offsets("made") == [0, 0]
-    with pytest.raises(BrokerUnavailableError):
-        kafka.end_offsets("made")
-
-
-@pytest.mark.parametrize("options", [{"nodes": 0}, {"port": 70_000}, {"default_partitions": 0}])
-def test_options_out_of_range(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        EmbeddedBroker(**options)

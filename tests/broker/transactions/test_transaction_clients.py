@@ -8,9 +8,11 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.cluster.cluster import Cluster
+from spark_kafka_sink.broker.partition.log_validator import AppendOptions
 from tests.broker.transactions.confluent import SECONDS, transactional, values
 from tests.support.waiting import wait_until
 from tools.support.java import kafka_jvm, run_tool
+from tools.support.raw_client import batch
 
 COMMAND = "org.apache.kafka.tools.TransactionsCommand"
 
@@ -138,12 +140,16 @@ def test_kafka_transactions_command(kafka: EmbeddedBroker) -> None:
     assert dict(zip(header, row, strict=True))["TransactionState"] == "CompleteCommit"
 
 
+def append_without_coordinator(cluster: Cluster) -> None:
+    """Open a transaction that no coordinator knows, as Kafka did before KIP-890."""
+    partition = cluster.topics.partition("t", 1)
+    assert partition is not None
+    records = bytes(batch(producer=(1000, 0, 0), is_transactional=True, timestamp=1))
+    partition.append(records, AppendOptions(partition.config, produce_version=9, now_ms=1))
+
+
 def test_find_and_abort_hanging_transaction(kafka: EmbeddedBroker) -> None:
-    sender = transactional(kafka, "hangs")
-    sender.begin_transaction()
-    sender.produce("t", "hangs", partition=1, timestamp=1)
-    sender.flush(SECONDS)
-    kafka.run(lambda cluster: cluster.transaction_coordinator._by_id.clear())
+    kafka.run(append_without_coordinator)
     header, row = tool(kafka, "find-hanging", "--topic", "t")
     columns = dict(zip(header, row, strict=True))
     assert (columns["Topic"], columns["Partition"], columns["StartOffset"]) == ("t", "1", "0")
