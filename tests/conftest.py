@@ -51,6 +51,7 @@ GROUPS = {
     "exactly once": ("tests/spark/exactly_once/",),
     "write methods": ("tests/spark/write_methods/",),
     "examples": ("tests/e2e/",),
+    "real registry": ("tests/integration/formats/apicurio/",),
     "secured Kafka": ("tests/integration/security/", "tests/spark/security/"),
     "old releases": (
         "tests/broker/admin/test_releases.py",
