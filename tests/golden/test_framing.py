@@ -6,9 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from spark_kafka_sink.kafka.protocol.message_format import encode
-from spark_kafka_sink.kafka.protocol.messages import request_header, response_frame
+from spark_kafka_sink.kafka.protocol.messages import request_header
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.entities import MESSAGES, entities
+from tools.support.frames import response_frame
 from tools.support.java import Jvm
 
 ONE = settings(

@@ -11,10 +11,11 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kio.serial import entity_reader
 
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
-from spark_kafka_sink.kafka.protocol.messages import build, read_response, request_frame
+from spark_kafka_sink.kafka.protocol.messages import build, read_response
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
+from tools.support.frames import request_frame
 from tools.support.waiting import poll
 
 SOCKET_S = 60

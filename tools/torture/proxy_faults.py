@@ -8,13 +8,9 @@ from typing import Any
 
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.message_format import decode
-from spark_kafka_sink.kafka.protocol.messages import (
-    build,
-    read_request_header,
-    read_response,
-    response_frame,
-)
+from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, read_response
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
+from tools.support.frames import response_frame
 
 REFUSALS = (3, 5, 6, 9, 13, 19, 56, 72, 74)
 DENIALS = (6, 7, 20)

@@ -58,13 +58,6 @@ def request_header(payload_type: type[Any], correlation_id: int, client_id: str 
     )
 
 
-def request_frame(payload: Any, correlation_id: int, client_id: str | None) -> bytes:
-    """Write a complete request: size, header and body."""
-    header = request_header(type(payload), correlation_id, client_id)
-    body = message_format.encode(payload)
-    return framed(header, body)
-
-
 def read_request_start(frame: memoryview | bytes) -> tuple[int, int, int]:
     """Read the API key, version and correlation id, which have the same format in all requests.
 
@@ -128,11 +121,6 @@ def response_buffers(payload: ResponsePayload, correlation_id: int) -> list[byte
     body = gather(payload, header)
     first, *rest = body.buffers
     return [_SIZE.pack(body.size) + first, *(memoryview(part) for part in rest if len(part))]
-
-
-def response_frame(payload: ResponsePayload, correlation_id: int) -> bytes:
-    """Write a complete response: size, header and body."""
-    return b"".join(response_buffers(payload, correlation_id))
 
 
 def read_correlation_id(frame: memoryview | bytes) -> int:

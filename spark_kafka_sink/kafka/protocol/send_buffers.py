@@ -35,10 +35,11 @@ class RecordBuffers:
 class Gatherer:
     """Collects the output of kio's writers as a list of buffers."""
 
-    __slots__ = ("buffers", "size")
+    __slots__ = ("_last", "buffers", "size")
 
     def __init__(self, start: bytes = b"") -> None:
-        self.buffers: list[bytes | bytearray | memoryview] = [bytearray(start)]
+        self._last = bytearray(start)
+        self.buffers: list[bytes | bytearray | memoryview] = [self._last]
         self.size = len(start)
 
     def write(self, value: Any) -> None:
@@ -51,11 +52,11 @@ class Gatherer:
 
     def _append_bytes(self, value: bytes | bytearray | memoryview) -> None:
         self.size += len(value)
-        last = self.buffers[-1]
-        if len(value) >= MIN_BUFFER_SIZE:
-            self.buffers += (value, bytearray())
-        elif isinstance(last, bytearray):
-            last += value
+        if len(value) < MIN_BUFFER_SIZE:
+            self._last += value
+            return
+        self._last = bytearray()
+        self.buffers += (value, self._last)
 
 
 def gather(entity: Entity, start: bytes = b"") -> Gatherer:

@@ -55,7 +55,7 @@ class ProgressListener:
         self._lock = Lock()
         self._sum = ProgressSum()
         """Guarded by the lock."""
-        self._thread = Thread(target=self._listen, name="kafkaprod-progress", daemon=True)
+        self._thread = Thread(target=self._listen, name="kafkaprod-progress-listener", daemon=True)
         self._thread.start()
 
     @property

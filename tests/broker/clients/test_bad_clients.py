@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.handlers.served_apis import HANDLERS
 from spark_kafka_sink.kafka.protocol.frame import MAX_FRAME
-from spark_kafka_sink.kafka.protocol.messages import build, request_frame
+from spark_kafka_sink.kafka.protocol.messages import build
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 from tests.broker.support.inspection import next_line
 from tests.support.entities import entities
 from tests.support.waiting import wait_until, wait_until_equal
+from tools.support.frames import request_frame
 from tools.support.raw_client import RawClient, batch, fetch_values, produce, produce_values
 
 FUZZ = settings(

@@ -8,9 +8,10 @@ import pytest
 
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.broker.net.event_loop import MAX_REQUESTS_PER_TURN
-from spark_kafka_sink.kafka.protocol.messages import build, request_frame
+from spark_kafka_sink.kafka.protocol.messages import build
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type
 from tests.broker.security.raw_sasl import log_in, plain
+from tools.support.frames import request_frame
 from tools.support.raw_client import RawClient, batch, produce_values
 
 REQUESTS = 1000

@@ -8,14 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_kafka_sink.kafka.protocol.message_format import decode
-from spark_kafka_sink.kafka.protocol.messages import (
-    read_request_header,
-    read_response,
-    response_frame,
-)
+from spark_kafka_sink.kafka.protocol.messages import read_request_header, read_response
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, request_type, response_type
 from tests.integration.security.scripted_broker import frames
 from tests.support.servers import listening
+from tools.support.frames import response_frame
 
 Responses = Callable[[ApiKey, Any], Any]
 """Replaces a response of the broker."""

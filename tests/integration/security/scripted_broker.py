@@ -5,13 +5,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from spark_kafka_sink.kafka.protocol.message_format import decode
-from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
+from spark_kafka_sink.kafka.protocol.messages import build, read_request_header
 from spark_kafka_sink.kafka.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,
     request_type,
     response_type,
 )
+from tools.support.frames import response_frame
 
 Script = Callable[[ApiKey, Any], "dict[str, Any] | bytes"]
 """Returns the fields of the response to a request, or raw bytes to send."""

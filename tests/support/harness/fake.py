@@ -10,7 +10,7 @@ from uuid import UUID
 
 from spark_kafka_sink.kafka.protocol.frame import FrameReader
 from spark_kafka_sink.kafka.protocol.message_format import decode
-from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
+from spark_kafka_sink.kafka.protocol.messages import build, read_request_header
 from spark_kafka_sink.kafka.protocol.versions import (
     CLIENT_VERSIONS,
     ApiKey,
@@ -20,6 +20,7 @@ from spark_kafka_sink.kafka.protocol.versions import (
 from tests.support.harness import handlers
 from tests.support.harness.coordinator import FakeCoordinator, is_about_transactions
 from tests.support.harness.log import FakeLog
+from tools.support.frames import response_frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

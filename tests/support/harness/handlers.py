@@ -6,8 +6,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, as_error_code
-from spark_kafka_sink.kafka.protocol.messages import build, response_frame
+from spark_kafka_sink.kafka.protocol.messages import build
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, response_type
+from tools.support.frames import response_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing_extensions import Buffer
 from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
 from spark_kafka_sink.kafka.protocol.error_codes import as_error_code
 from spark_kafka_sink.kafka.protocol.message_format import decode
-from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
+from spark_kafka_sink.kafka.protocol.messages import build, read_request_header
 from spark_kafka_sink.kafka.protocol.versions import (
     ApiKey,
     VersionRange,
@@ -18,6 +18,7 @@ from spark_kafka_sink.kafka.protocol.versions import (
 from tests.support.harness.fake import FakeCluster, FakeTransport, Peer
 from tests.support.harness.handlers import api_versions
 from tests.support.harness.offline import config
+from tools.support.frames import response_frame
 
 Script = Callable[[int, Any], dict[str, Any] | None]
 """Maps broker and request to a response, or to None to close the connection."""

@@ -23,7 +23,7 @@ from spark_kafka_sink.kafka.client.request import Request
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.frame import FrameReader
 from spark_kafka_sink.kafka.protocol.message_format import decode
-from spark_kafka_sink.kafka.protocol.messages import build, read_request_header, response_frame
+from spark_kafka_sink.kafka.protocol.messages import build, read_request_header
 from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
 from spark_kafka_sink.kafka.protocol.versions import (
     ApiKey,
@@ -32,6 +32,7 @@ from spark_kafka_sink.kafka.protocol.versions import (
     response_type,
 )
 from spark_kafka_sink.kafka.security.sasl.exchange import SaslExchange
+from tools.support.frames import response_frame
 
 NOW = 100.0
 METADATA = {"brokers": [{"node_id": 1, "host": "h", "port": 9}], "topics": []}

@@ -24,13 +24,12 @@ from spark_kafka_sink.kafka.protocol.messages import (
     read_correlation_id,
     read_request_header,
     read_response,
-    request_frame,
     response_buffers,
-    response_frame,
 )
 from spark_kafka_sink.kafka.protocol.send_buffers import MIN_BUFFER_SIZE, RecordBuffers
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.entities import MESSAGES, entity_of
+from tools.support.frames import request_frame, response_frame
 
 PACKAGE = Path(spark_kafka_sink.__file__).parent
 ZERO = timedelta(0)
