@@ -23,7 +23,7 @@ In reading order:
 - `partition`: validation of batches, the log of a partition, producer and transaction state
 - `storage`: logs in memory or on disk, and the journal of all other durable state
 - `redis`: the storage backend that stores logs in Redis Streams
-- `server_security`: certificates, users and deny rules of a broker, the methods of `EmbeddedBroker`
-  that change them, and the matching client options
+- `security_controls`: the methods of `EmbeddedBroker` for security, and the client options
+- `server_security`: certificates, users and deny rules of a broker
 - `security`: TLS, SASL mechanisms and credentials
 """

@@ -11,7 +11,7 @@ from spark_kafka_sink.broker.cluster.topics import TopicSpec
 from spark_kafka_sink.broker.config.broker_config import BrokerConfig, address_text, reachable
 from spark_kafka_sink.broker.faults.armed_faults import Faults
 from spark_kafka_sink.broker.net.event_loop import run_on
-from spark_kafka_sink.broker.server_security import SecurityControls
+from spark_kafka_sink.broker.security_controls import SecurityControls
 from spark_kafka_sink.common.arguments import check_argument
 from spark_kafka_sink.common.errors import BrokerUnavailableError, ConfigError, UnknownTopicError
 from spark_kafka_sink.common.similar_names import did_you_mean

@@ -49,26 +49,18 @@ def exchange_for(config: security_config.SaslConfig, host: str) -> SaslExchange:
 def _new_exchange(
     config: security_config.SaslConfig, login: security_config.Login, host: str
 ) -> SaslExchange:
-    match config.mechanism:
-        case Mechanism.PLAIN:
-            assert isinstance(login, security_config.PasswordLogin)
+    match login:
+        case security_config.PasswordLogin() if config.mechanism is Mechanism.PLAIN:
             return plain_exchange(login)
-        case Mechanism.SCRAM_SHA_256 | Mechanism.SCRAM_SHA_512:
-            assert isinstance(login, security_config.PasswordLogin)
+        case security_config.PasswordLogin():
             return scram_exchange(config.mechanism, login)
-        case Mechanism.GSSAPI:
+        case security_config.KerberosLogin():
             from spark_kafka_sink.kafka.security.sasl.gssapi import gssapi_exchange
 
-            assert isinstance(login, security_config.KerberosLogin)
             return gssapi_exchange(login, host)
-        case Mechanism.OAUTHBEARER | Mechanism.AWS_MSK_IAM:
-            assert not isinstance(
-                login, security_config.PasswordLogin | security_config.KerberosLogin
-            )
+        case _:
             extensions = () if isinstance(login, security_config.MskIamLogin) else login.extensions
             return bearer_exchange(_token_source(login, host), config.refresh, extensions)
-        case _:
-            assert_never(config.mechanism)
 
 
 def _token_source(
