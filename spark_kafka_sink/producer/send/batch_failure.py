@@ -118,12 +118,11 @@ def batch_error(
     details = [acls.describe_denied(code, topic)] if denied else []
     details += [text for text in (response.message, _loss_text(batch.delivery)) if text]
     details += [f"record {index}: {text}" for index, text in response.record_errors[:5]]
-    hint = _HINTS.get(code, "See Kafka's documentation of this error.")
-    hint = _FENCED if code in error_codes.FENCED and not transactional else hint
-    if not denied:
-        return _permanent_error(batch, code, details, hint)
-    hint = acls.hint(code, topic)
-    return _permanent_error(batch, code, details, hint, AuthorizationError)
+    if denied:
+        return _permanent_error(batch, code, details, acls.hint(code, topic), AuthorizationError)
+    is_fenced = code in error_codes.FENCED and not transactional
+    hint = _FENCED if is_fenced else _HINTS.get(code, "See Kafka's documentation of this error.")
+    return _permanent_error(batch, code, details, hint)
 
 
 def _loss_text(delivery: DeliveryProgress) -> str:
