@@ -255,8 +255,8 @@ class ClassicGroup:
     def _check_join(self, joining: JoinRequest) -> ErrorCode:
         offers = [member.joined.protocols for member in self.members.values()]
         common = set(joining.protocols).intersection(*offers)
-        has_type = not offers or joining.protocol_type == self.protocol_type
-        if not common or not joining.protocol_type or not has_type:
+        is_same_type = not offers or joining.protocol_type == self.protocol_type
+        if not common or not joining.protocol_type or not is_same_type:
             return ErrorCode.inconsistent_group_protocol
         if not joining.member_id or joining.member_id in self.pending:
             return ErrorCode.none

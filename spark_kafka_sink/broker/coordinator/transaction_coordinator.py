@@ -281,8 +281,8 @@ class TransactionCoordinator:
         # With transactions V2, the epoch was incremented when the transaction ended. With V1, it
         # could be any transaction of the epoch.
         is_last = epoch == txn.last_epoch == txn.epoch - 1
-        is_committed = epoch == txn.epoch and not txn.has_aborted
-        commit = (is_last or is_committed) and txn.state is TransactionState.COMPLETE_COMMIT
+        has_only_commits = epoch == txn.epoch and not txn.has_aborted
+        commit = (is_last or has_only_commits) and txn.state is TransactionState.COMPLETE_COMMIT
         return EndTransactionMarker(
             producer_id=producer_id, epoch=max(epoch, txn.epoch), is_commit=commit
         )

@@ -84,7 +84,7 @@ def commit_shared(
     try:
         return _commit_transaction(scope_client, write, shared, results)
     except errors.FencedError as error:
-        return _fenced_outcome(scope_client, write, results, error)
+        return _fenced_result(scope_client, write, results, error)
     except errors.BrokerUnavailableError:
         raise
     except errors.KafkaProdError:
@@ -177,7 +177,7 @@ def _commit_transaction(
     return replace(batch_result, transactions=done.transactions, records=done.records)
 
 
-def _fenced_outcome(
+def _fenced_result(
     scope_client: ScopeClient,
     write: decision_rules.BatchWrite,
     results: Sequence[TaskResult],

@@ -16,7 +16,6 @@ from spark_kafka_sink.kafka.protocol.transactions import (
     TransactionVersion,
 )
 from tests.integration.admin.conftest import connected
-from tests.support.pace import pace
 from tests.support.waiting import wait_until_equal
 from tools.support.java import run_tool
 from tools.support.kafka_cluster import AnyKafka, KafkaCluster
@@ -143,12 +142,11 @@ def test_a_thousand_transactions_end_within_three_seconds(
 ) -> None:
     names = [f"{topic}/{number}" for number in range(MANY)]
     transactions = open_transactions(client, names, [TopicPartition(topic, 0)])
-    with pace() as machine:
-        started = time.monotonic()
-        ended = TransactionAdmin(client).end(transactions, commit=True, deadline=None)
-        took = time.monotonic() - started
+    admin, started = TransactionAdmin(client), time.monotonic()
+    ended = admin.end(transactions, commit=True, deadline=None)
+    took = time.monotonic() - started
     assert ended == dict.fromkeys(names, 0)
-    assert took < 3.0 + machine.slack_s
+    assert took < 3.0
     begin_again(client, transactions[-1])
     # Markers are written after the responses.
     wait_until_equal(lambda: sorted(visible(kafka, topic)), sorted(names))

@@ -48,7 +48,7 @@ def test_secrets_in_the_options_of_a_stream_are_warned_about(
     assert "Option kafka.ssl.key.pem contains a secret" in caplog.text
 
 
-def test_files_of_a_stream_are_checked_once_per_stream(
+def test_security_files_are_checked_when_a_micro_batch_is_planned(
     stream: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check = Mock()
