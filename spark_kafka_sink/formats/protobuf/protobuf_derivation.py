@@ -150,7 +150,8 @@ def _field_names(column: ColumnType) -> set[str]:
     json_names: dict[str, ColumnType] = {}
     for child in column.children:
         camel_case = _camel_case(child.name)
-        json_name = camel_case if child.name[0] == "_" else child.name[0] + camel_case[1:]
+        first = child.name[:1]
+        json_name = camel_case if first == "_" else first + camel_case[1:]
         same_named = [json_names.setdefault(json_name, child)]
         if child.kind is ColumnKind.MAP:
             same_named.append(names.setdefault(f"{camel_case}Entry", child))

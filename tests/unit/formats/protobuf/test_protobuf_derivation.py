@@ -30,6 +30,15 @@ def test_unsupported_types_are_rejected(type_: pa.DataType, message: str) -> Non
         derive_schema(Format.PROTOBUF, pa.struct([("a", type_)]), "M")
 
 
+@pytest.mark.parametrize("name", ["", "1", "_", "a b", "a.b", "é"])
+def test_names_that_are_not_allowed(name: str) -> None:
+    for type_ in (pa.int32(), TAGS, CITY):
+        columns = pa.struct([(name, type_)])
+        for nested in (columns, pa.struct([("s", columns)]), pa.struct([("l", pa.list_(columns))])):
+            with pytest.raises(ColumnError, match=f"{name}` has a name that Protobuf does not"):
+                derive_schema(Format.PROTOBUF, nested, "M")
+
+
 @pytest.mark.parametrize(
     ("namespace", "name", "is_used"),
     [
