@@ -22,8 +22,10 @@ from spark_kafka_sink.common.optional_dependencies import require_extra
 from spark_kafka_sink.formats.protobuf import protobuf_descriptor as descriptor
 from spark_kafka_sink.formats.protobuf.protobuf_files import (
     ProtoFile,
+    declares_message,
     encode_descriptor_set,
     files_of,
+    main_file,
     parse_files,
 )
 from spark_kafka_sink.formats.protobuf.protobuf_wire import sized_field
@@ -79,12 +81,16 @@ def compile_descriptor_set(content: Content, load: Callable[[str], Content | Non
     return compile_schema(content, load).descriptors
 
 
-def compile_schema(content: Content, load: Callable[[str], Content | None]) -> CompiledSchema:
+def compile_schema(
+    content: Content, load: Callable[[str], Content | None], message: str | None = None
+) -> CompiledSchema:
     """Read a schema with its imports.
 
     Args:
-        content: the main file, or a descriptor set whose last file is the main file.
+        content: the main file, or a descriptor set that contains it.
         load: returns an imported file, or None if it is not found.
+        message: the full name of a message in the main file of a descriptor set; None if that is
+            the last file.
 
     Raises:
         ConfigError: the schema cannot be read, or protoc or the `protobuf` extra is missing.
@@ -94,7 +100,7 @@ def compile_schema(content: Content, load: Callable[[str], Content | None]) -> C
 
     def add(name: str, content: Content) -> None:
         """Add a file and its imports."""
-        parsed = _parse_content(content)
+        parsed = _parse_content(content, message if name == _NO_NAME else None)
         if isinstance(parsed, str):
             texts[name] = parsed
             imports = _imports_of(parsed)
@@ -122,6 +128,18 @@ def compile_schema(content: Content, load: Callable[[str], Content | None]) -> C
     return CompiledSchema(descriptors, tuple(texts.items()))
 
 
+def _main_last(files: list[ProtoFile], message: str | None) -> list[ProtoFile]:
+    """Return the main file of a set, after the imports that the set contains.
+
+    It is the last file, unless only another one declares the message.
+    """
+    main = files[-1]
+    if message is not None and not declares_message(main_file(files), message):
+        main = next((file for file in files if declares_message(file, message)), main)
+    by_name = {file.name: file for file in files}
+    return [file for file in _with_imports(main.name, by_name) if file.name in by_name]
+
+
 def _unused_name(texts: Mapping[str, str], files: Mapping[str, ProtoFile]) -> str:
     """Return a name for the main file that no other file has or imports."""
     imports = {imported for text in texts.values() for imported in _imports_of(text)}
@@ -144,8 +162,8 @@ def is_well_known(name: str) -> bool:
     return name in BUILT_IN or _find_well_known(name) is not None
 
 
-def _parse_content(content: Content) -> str | list[ProtoFile]:
-    """Return the text of a `.proto` file, or the files of a descriptor.
+def _parse_content(content: Content, message: str | None) -> str | list[ProtoFile]:
+    """Return the text of a `.proto` file, or the files of a descriptor; see `compile_schema`.
 
     Raises:
         ConfigError: the content is neither of them.
@@ -155,10 +173,11 @@ def _parse_content(content: Content) -> str | list[ProtoFile]:
             text = content.decode("utf-8-sig", errors="replace")
             # Descriptors contain control characters, which precede names and numbers.
             if _CONTROL_CHARACTER.search(text):
-                return parse_files(content)
+                return _main_last(parse_files(content), message)
             content = text
-        return files_of(content) if _BASE64.fullmatch(content) else content
-    except ValueError:
+        is_text = not _BASE64.fullmatch(content)
+        return content if is_text else _main_last(files_of(content), message)
+    except (ValueError, TypeError, IndexError):
         raise ConfigError(
             "the Protobuf schema is neither .proto text nor a descriptor",
             hint="Create one with `protoc --include_imports --descriptor_set_out=FILE`.",

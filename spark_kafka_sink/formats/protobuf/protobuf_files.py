@@ -74,3 +74,17 @@ def main_file(files: Sequence[ProtoFile]) -> ProtoFile:
     if descriptor.FILE_MESSAGE in parsed or len(public) != 1:
         return main
     return next((file for file in files if file.name == public[0]), main)
+
+
+def declares_message(file: ProtoFile, name: str) -> bool:
+    """Return True if a file declares the message with this full name, or its outermost message."""
+    parsed = protobuf_wire.parse(file.data)
+    package = protobuf_wire.read_string(parsed, descriptor.FILE_PACKAGE)
+    messages = protobuf_wire.read_messages(parsed, descriptor.FILE_MESSAGE)
+    names = (protobuf_wire.read_string(message, descriptor.MESSAGE_NAME) for message in messages)
+    return any(f"{name}.".startswith(f"{scoped_name(package, outer)}.") for outer in names)
+
+
+def scoped_name(scope: str, name: str) -> str:
+    """Return the name of a type in a package or message."""
+    return f"{scope}.{name}" if scope else name

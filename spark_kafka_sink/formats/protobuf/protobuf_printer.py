@@ -17,7 +17,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.text_encoding import CEscape
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.protobuf.protobuf_schema import scoped_name
+from spark_kafka_sink.formats.protobuf.protobuf_files import scoped_name
 from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoType
 
 if TYPE_CHECKING:

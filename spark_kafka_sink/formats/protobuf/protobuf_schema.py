@@ -16,7 +16,7 @@ from spark_kafka_sink.formats.protobuf.protobuf_features import (
     Presence,
     RepeatedEncoding,
 )
-from spark_kafka_sink.formats.protobuf.protobuf_files import files_of, main_file
+from spark_kafka_sink.formats.protobuf.protobuf_files import files_of, main_file, scoped_name
 from spark_kafka_sink.formats.protobuf.protobuf_types import ProtoLabel, ProtoType
 from spark_kafka_sink.formats.protobuf.protobuf_wire import (
     WireMessage,
@@ -295,8 +295,3 @@ def _group_names(fields: list[WireMessage]) -> set[str]:
         for field in fields
         if read_number(field, descriptor.FIELD_TYPE) == ProtoType.GROUP
     }
-
-
-def scoped_name(scope: str, name: str) -> str:
-    """Return the name of a type in a package or message."""
-    return f"{scope}.{name}" if scope else name

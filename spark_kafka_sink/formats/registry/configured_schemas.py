@@ -48,7 +48,7 @@ def configured_schema(part: PartFormat) -> UnregisteredSchema | None:
     if part.format.payload is Format.PROTOBUF:
         from spark_kafka_sink.formats.protobuf.protobuf_compiler import compile_schema
 
-        content, texts = compile_schema(content, partial(_read_import, part))
+        content, texts = compile_schema(content, partial(_read_import, part), part.full_name)
     text = _decode_file(part, content) if isinstance(content, bytes) else content
     if part.format.payload is Format.AVRO:
         text = without_comments(text)

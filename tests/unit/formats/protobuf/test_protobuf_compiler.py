@@ -1,5 +1,6 @@
 """`.proto` text, its imports, and faults of the compiler."""
 
+import base64
 import subprocess
 import sys
 from itertools import pairwise
@@ -8,13 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import descriptor_pb2
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.decoder import decode_payload
 from spark_kafka_sink.formats.protobuf.protobuf_compiler import compile_descriptor_set
+from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
+from tests.support.protoc import compile_files
 from tests.unit.formats.protobuf.encoded_messages import SKU, encode, part, set_in_base64
 
 NAMES = ("é.proto", "a%20b", "a:b", "a(1)/b,c", "a$b#c~", "x y/~z")
@@ -98,6 +102,54 @@ def test_names_of_imports_that_cannot_be_files(name: str) -> None:
     text = f'syntax = "proto3"; import "{name}"; message E {{}}'
     with pytest.raises(ConfigError, match="protoc"):
         compile_descriptor_set(text, lambda _: 'syntax = "proto3"; message D {}')
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize("as_file", [False, True])
+@pytest.mark.parametrize(
+    ("message", "index", "row"),
+    [
+        ("a.A", (1,), {"n": 1}),
+        ("a.A.In", (1, 0), {"n": 1}),
+        ("b.B", (0,), {"a": {"n": 1}}),
+        ("a.b.C", (0,), {"s": "x"}),
+        ("D", (0,), {"s": "x"}),
+        (None, (0,), {"s": "x"}),
+    ],
+)
+def test_message_of_any_file_of_a_descriptor_set(
+    message: str | None,
+    index: tuple[int, ...],
+    row: dict[str, Any],
+    as_file: bool,
+    is_reversed: bool,
+    tmp_path: Path,
+) -> None:
+    """As in Spark's to_protobuf; for example, sbt creates one set of all files."""
+    start = 'syntax = "proto3"; '
+    texts = {
+        "a.proto": f"{start}package a; message F {{}} message A {{ int32 n = 1; "
+        "message In { int32 n = 1; } }",
+        "b.proto": f'{start}package b; import "a.proto"; message B {{ a.A a = 1; }}',
+        "c.proto": f"{start}package a.b; message C {{ string s = 1; }}",
+        "d.proto": f'{start}import "b.proto"; message D {{ string s = 1; b.B b = 2; }}',
+    }
+    files = [*compile_files(texts).values()]
+    if is_reversed and message is not None:
+        files.reverse()
+    data = descriptor_pb2.FileDescriptorSet(file=files).SerializeToString()
+    (tmp_path / "set.desc").write_bytes(data)
+    (tmp_path / "a.proto").write_text("not the file of the set")
+    options = part(base64.b64encode(data).decode(), message)
+    if as_file:
+        options = part(None, message, schema_file=f"{tmp_path}/set.desc")
+    source = configured_schema(options)
+    assert source is not None
+    assert source.name == message or message is None
+    assert message_indexes(source.text, source.message) == index
+    (encoded,), _ = encode(source.text, pa.array([row]), source.name)
+    decoded = decode_payload(Format.PROTOBUF, source, encoded)
+    assert {name: decoded[name] for name in row} == row
 
 
 def test_text_needs_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
