@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_kafka_sink.formats.columns.decimal_cells import DecimalCells
+from spark_kafka_sink.kafka.records.row_writer import RowWriter
 from spark_kafka_sink.kafka.records.views import REGISTER_SIZE, ShortBytes
 
 if TYPE_CHECKING:
     from spark_kafka_sink.formats.columns.cells import Cells, Mask
-    from spark_kafka_sink.kafka.records.row_writer import RowWriter
     from spark_kafka_sink.kafka.records.varint import Numbers, Words
 
 
@@ -101,8 +101,19 @@ def _digit_counts(values: Words, low: int, high: int) -> Numbers:
 
 
 def write_decimals(scale: int, cells: Cells, out: RowWriter) -> None:
-    """Append 128-bit decimals without an exponent; `scale` is their number of fraction digits."""
+    """Append 128-bit decimals without an exponent.
+
+    `scale` is their number of fraction digits; if it is negative, that of zeros after the digits.
+    """
     decimals = DecimalCells.of(cells)
+    _write_scaled(out, decimals, max(scale, 0))
+    if scale < 0:
+        zeros = RowWriter(len(cells))
+        zeros.append_constant(b"0" * -scale)
+        out.append_rows(zeros, (decimals.low | decimals.high) != 0)
+
+
+def _write_scaled(out: RowWriter, decimals: DecimalCells, scale: int) -> None:
     low, high = decimals.low, decimals.high
     if scale <= _LONG_DIGITS and np.array_equal(low >> 63, high):
         write_sign(out, low < 0)

@@ -64,6 +64,14 @@ def column(type_: pa.DataType, values: list[Any]) -> list[str | None]:
         (pa.decimal128(10, 2), [Decimal("-0.01"), Decimal("12.00")], ["-0.01", "12.00"]),
         (pa.decimal128(38, 38), [Decimal("-0." + "9" * 38)], ["-0." + "9" * 38]),
         (pa.decimal128(38, 0), [Decimal("-" + "9" * 38)], ["-" + "9" * 38]),
+        *(  # As with spark.sql.legacy.allowNegativeScaleOfDecimal.
+            (
+                pa.decimal128(digits, -zeros),
+                [Decimal(f"-9E{digits + zeros - 1}"), Decimal(f"1E{zeros}"), None, Decimal(0)],
+                [f"-9{'0' * (digits + zeros - 1)}", f"1{'0' * zeros}", None, "0"],
+            )
+            for digits, zeros in ((1, 1), (5, 2), (18, 20), (30, 8), (1, 37))
+        ),
         (pa.string(), ['"\\\n\x1fé', None, ""], ['"\\"\\\\\\n\\u001Fé"', None, '""']),
         (pa.binary(), [b"\0\xff\x10\1", b"", None], ['"AP8QAQ=="', '""', None]),
         (pa.date32(), [dt.date(1, 1, 1), dt.date(2024, 2, 29)], ['"0001-01-01"', '"2024-02-29"']),

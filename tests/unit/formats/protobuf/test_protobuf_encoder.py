@@ -362,6 +362,19 @@ def test_decimals_are_written_as_unsigned_numbers(kind: str) -> None:
     assert [class_.FromString(data).a for data in encoded] == values
 
 
+@pytest.mark.parametrize("scale", [-3, 0, 3])
+def test_decimals_are_written_as_texts_without_an_exponent(scale: int) -> None:
+    values = [Decimal(sign * number).scaleb(-scale) for sign in (1, -1) for number in (0, 1, 12300)]
+    array = pa.array([{"a": v} for v in values], pa.struct([("a", pa.decimal128(9, scale))]))
+    derived = derive_schema(Format.PROTOBUF, array.type, "M", "p")
+    encoded, errors = try_to_encode(array, derived.text, "p.M")
+    assert not errors
+    class_ = message_class(derived.text, "p.M")
+    texts = [class_.FromString(data).a for data in encoded]
+    assert [Decimal(text) for text in texts] == values
+    assert not any("E" in text or text.startswith(("00", "-00")) for text in texts)
+
+
 @pytest.mark.parametrize("type_", [pa.timestamp("us", "UTC"), pa.duration("us")])
 def test_times_that_readers_reject(type_: pa.DataType) -> None:
     """Google's runtime checks the range of Timestamp and Duration when it writes them as JSON."""
