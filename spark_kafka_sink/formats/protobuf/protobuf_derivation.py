@@ -130,8 +130,10 @@ def _named_field(name: str, number: int, type_: bytes) -> bytes:
 def _field_type(column: ColumnType) -> FieldType:
     """Return the type of a column's field."""
     if column.kind is ColumnKind.LIST:
-        return FieldType(_proto_type(column.children[0]), is_repeated=True)
-    return FieldType(_proto_type(column), is_repeated=column.kind is ColumnKind.MAP)
+        return _field_type(column.children[0])._replace(is_repeated=True)
+    if column.kind is ColumnKind.MAP:
+        return FieldType(ProtoType.MESSAGE, True, "", tuple(map(_field_type, column.children)))
+    return FieldType(_proto_type(column), False, _WELL_KNOWN.get(column.kind, ""))
 
 
 def _proto_type(column: ColumnType) -> ProtoType:

@@ -8,10 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoField, ProtoMessage, ProtoSchema
+from spark_kafka_sink.formats.protobuf.protobuf_schema import (
+    DURATION,
+    TIMESTAMP,
+    ProtoField,
+    ProtoMessage,
+    ProtoSchema,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,10 +33,14 @@ _NO_MESSAGE = ProtoMessage("", (), is_map_entry=False)
 
 
 class FieldType(NamedTuple):
-    """The type of a field. Messages and enums are not distinguished by name."""
+    """The type of a field. Enums and most messages are not distinguished by name."""
 
     kind: ProtoType
     is_repeated: bool
+    well_known: str = ""
+    """The full name of the message if it is a Timestamp or a Duration."""
+    entry: tuple[FieldType, ...] = ()
+    """The types of a map's keys and values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +122,25 @@ def _former_number(
     name: str, type_: FieldType, versions: Versions, free: Iterable[tuple[int, int]]
 ) -> int | None:
     """Return the number of a field that the latest version has dropped, or None."""
-    fields = (_find_field(message, name) for _, message in versions)
-    same = (field for field in fields if field and (field.kind, field.is_repeated) == type_)
-    numbers = (field.number for field in same)
+    fields = ((schema, _find_field(message, name)) for schema, message in versions)
+    numbers = (
+        field.number for schema, field in fields if field and _type_of(schema, field) == type_
+    )
     free_numbers = (
         number for number in numbers if any(start <= number < end for start, end in free)
     )
     return next(free_numbers, None)
+
+
+def _type_of(schema: ProtoSchema, field: ProtoField) -> FieldType:
+    message = schema.messages.get(field.type_name, _NO_MESSAGE)
+    ends = sorted(message.fields, key=attrgetter("number")) if message.is_map_entry else ()
+    return FieldType(
+        field.kind,
+        field.is_repeated,
+        field.type_name if field.type_name in (TIMESTAMP, DURATION) else "",
+        tuple(_type_of(schema, end) for end in ends),
+    )
 
 
 def _unused_numbers(latest: ProtoMessage) -> Iterator[int]:

@@ -29,6 +29,14 @@ SHAPES: dict[str, Any] = {
 }
 """The type of a column by its name; others are strings."""
 NAMES = (*SHAPES, "a", "b_c", "Dd")
+MOMENT = pa.timestamp("us", "UTC")
+SINGLE = [TEXT, pa.struct([("x", TEXT)]), MOMENT, pa.duration("us")]
+MESSAGES = [
+    *SINGLE[1:],
+    *(pa.list_(pa.field("element", type_, nullable=False)) for type_ in SINGLE[1:]),
+    *(pa.map_(key, type_) for key in (TEXT, pa.int32()) for type_ in SINGLE),
+]
+"""Types whose fields contain messages."""
 HEAD = 'syntax = "proto2"; package p; '
 GROUP = "optional group B = 3 { optional string q = 1; } extensions 10 to 20;"
 FOREIGN = [
@@ -173,6 +181,15 @@ def test_column_returns_with_another_type() -> None:
     assert '"b"' not in text_of(third)
     assert numbers(derived(struct("b", "a"), first, second)) == {"a": 1, "b": 2}
     assert numbers(derived(struct(pa.field("a", pa.int64())), first)) == {"a": 1}
+
+
+@pytest.mark.parametrize("former", range(len(MESSAGES)))
+def test_column_returns_with_another_message(former: int) -> None:
+    first = derived(struct("a", pa.field("b", MESSAGES[former])))
+    second = derived(struct("a"), first)
+    for number, type_ in enumerate(MESSAGES):
+        third = derived(struct("a", pa.field("b", type_)), first, second)
+        assert numbers(third) == {"a": 1, "b": 2 if number == former else 3}
 
 
 def test_alternating_columns_have_few_versions() -> None:
