@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from functools import cache, partial
+from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from spark_kafka_sink.common.time_limit import run_with_timeout
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 _TIMEOUT_S = 30.0
 """Time limit of an export in seconds."""
+_lock = Lock()
+"""Held while an exporter is created, because `cache` would let two threads create one each."""
 
 
 class _Exporter(Protocol):
@@ -47,7 +50,8 @@ def export_metrics(report: DeliveryReport, config: SinkConfig) -> None:
         if target is None:
             continue
         try:
-            exporter = _exporter(kind, target, client_id)
+            with _lock:
+                exporter = _exporter(kind, target, client_id)
             run_with_timeout(_TIMEOUT_S, f"{kind} {target}", partial(exporter.export, report))
         except Exception as error:  # noqa: BLE001 - see above
             _LOG.warning("metrics could not be exported to %s: %s", kind, error)

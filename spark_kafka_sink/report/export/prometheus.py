@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, push_to_gateway, write_to_textfile
@@ -31,13 +33,18 @@ class _Writes(Collector):
 
     def __init__(self, client_id: str) -> None:
         self._common = {"client_id": client_id} if client_id else {}
+        self._lock = Lock()
         self._all = DeliveryReport()
         self._last = DeliveryReport()
         self.registry = CollectorRegistry()
         self.registry.register(self)
 
-    def add(self, report: DeliveryReport) -> None:
-        self._all, self._last = self._all + report, report
+    @contextmanager
+    def adding(self, report: DeliveryReport) -> Iterator[CollectorRegistry]:
+        """Add a write; until its export has ended, other threads wait."""
+        with self._lock:
+            self._all, self._last = self._all + report, report
+            yield self.registry
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}
@@ -95,8 +102,8 @@ class TextfileExporter:
 
     def export(self, report: DeliveryReport) -> None:
         """Add the metrics of a write and replace the file. Raises OSError on failure."""
-        self._writes.add(report)
-        write_to_textfile(self._target, self._writes.registry)
+        with self._writes.adding(report) as registry:
+            write_to_textfile(self._target, registry)
 
 
 class PushgatewayExporter:
@@ -117,6 +124,5 @@ class PushgatewayExporter:
 
     def export(self, report: DeliveryReport) -> None:
         """Add the metrics of a write and push all metrics. Raises OSError on failure."""
-        self._writes.add(report)
-        registry = self._writes.registry
-        push_to_gateway(self._target, _JOB, registry, grouping_key=self._group, timeout=10)
+        with self._writes.adding(report) as registry:
+            push_to_gateway(self._target, _JOB, registry, grouping_key=self._group, timeout=10)

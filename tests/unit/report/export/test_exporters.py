@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -47,6 +48,22 @@ def test_textfile_has_counters_of_all_writes_and_gauges_of_the_last(tmp_path: Pa
     assert metrics["kafka_producer_topic_byte_total", (me, ("topic", "u"))] == 500
     assert metrics["kafka_producer_node_request_total", (me, ("node_id", "1"))] == 6
     assert [file.name for file in tmp_path.iterdir()] == ["kafka.prom"]
+
+
+def test_textfile_has_counters_of_writes_that_end_at_the_same_time(tmp_path: Path) -> None:
+    """Each of a user's threads can call `write`."""
+    path = tmp_path / "threads.prom"
+    options = config(metrics_prometheus_textfile=str(path))
+    start = threading.Barrier(4)
+
+    def end_writes(_: int) -> None:
+        start.wait(20)
+        for _ in range(10):
+            export_metrics(report(), options)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(end_writes, range(4)))
+    assert samples(path.read_text())["kafka_producer_record_send_total", ()] == 40 * 40
 
 
 def test_latencies_are_histograms_that_prometheus_can_aggregate(tmp_path: Path) -> None:
