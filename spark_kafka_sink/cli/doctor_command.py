@@ -82,7 +82,7 @@ def _parse_config(arguments: DoctorArguments) -> SinkConfig:
 
 def _print_each(findings: Iterator[Finding]) -> Iterator[Finding]:
     """Print and yield each finding immediately, because the next step can take a long time."""
-    out = Console(highlight=False)
+    out = Console(highlight=False, emoji=False)
     for finding in findings:
         style = _STYLES[finding.severity]
         head = f"{finding.step.value:<16} [{style}]{finding.severity.value:<8}[/{style}] "

@@ -105,10 +105,15 @@ def _nothing_to_advise(report: DeliveryCounters) -> str:
 
 
 def wide_console() -> Console:
-    """Return a console as wide as the terminal or COLUMNS, otherwise `_WIDTH` columns wide."""
-    console = Console()
-    known = console.is_terminal or os.environ.get("COLUMNS", "").isdecimal()
-    return console if known else Console(width=_WIDTH)
+    """Return a console as wide as the terminal or COLUMNS, otherwise `_WIDTH` columns wide.
+
+    It prints texts unchanged: errors contain [topic=...], which could be markup, and transactional
+    ids could contain names of emoji.
+    """
+    console = Console(markup=False, emoji=False)
+    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdecimal():
+        console.width = _WIDTH
+    return console
 
 
 def make_table(
