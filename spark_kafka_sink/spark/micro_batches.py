@@ -21,7 +21,6 @@ from spark_kafka_sink.spark.write import write
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-
 _BATCH_ID = "batchid"
 _GUARANTEE = "deliveryguarantee"
 _REPORT = "reportpath"
@@ -54,6 +53,8 @@ def micro_batch_writer(
         )
     texts = options_as_text("micro_batch_writer(options)", options)
     options_by_name = {name.lower(): value for name, value in texts.items()}
+    if not options_by_name.get(_REPORT, "").strip():
+        options_by_name.pop(_REPORT, None)
     if _BATCH_ID in options_by_name:
         raise ConfigError(
             "option batchId is not allowed: Spark provides the id of each micro-batch",
@@ -61,7 +62,12 @@ def micro_batch_writer(
         )
 
     def write_micro_batch(frame: DataFrame, batch_id: int) -> None:
-        write(frame, _batch_options(_with_own_reports(options_by_name, frame), batch_id))
+        options_of_query = _with_own_reports(options_by_name, frame)
+        report = write(frame, _batch_options(options_of_query, batch_id))
+        if path := options_of_query.get(_REPORT):
+            from spark_kafka_sink.spark.reports import publication  # only for reportPath
+
+            publication.delete_reports_of_foreach_batch(report, path)
 
     return write_micro_batch
 

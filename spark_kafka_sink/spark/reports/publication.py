@@ -27,7 +27,11 @@ from spark_kafka_sink.report.file_storage import (
 from spark_kafka_sink.report.write_status import WriteStatus
 from spark_kafka_sink.spark.reports.error_file import abort_reason
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder, keep_in_process
-from spark_kafka_sink.spark.reports.report_paths import micro_batch_folders, stream_reports_folder
+from spark_kafka_sink.spark.reports.report_paths import (
+    micro_batch_folders,
+    micro_batch_path,
+    stream_reports_folder,
+)
 from spark_kafka_sink.spark.reports.retention import delete_old_reports, delete_old_statistics
 from spark_kafka_sink.spark.reports.stored_reports import report_path_of, with_stored_counts
 from spark_kafka_sink.spark.reports.write_origin import utc_timestamp
@@ -53,6 +57,8 @@ _STOPPED = (
     "a task failed, or the query was stopped: if query.exception() is None, it was stopped, and "
     "its next start writes the micro-batch again"
 )
+_KEPT_FILES = "old files of the stream are kept"
+"""Problem of a step that deletes old files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +175,7 @@ class Publication:
         trouble = f"no report of {self.name} was written; data in Kafka is unaffected"
         _try_step(trouble, lambda: self._write_report(report))
         _try_step("last_report() will not find this write", lambda: _store_for_session(report))
-        _try_step("old files of the stream are kept", lambda: self._delete_old_files(report))
+        _try_step(_KEPT_FILES, lambda: self._delete_old_files(report))
 
     def _delete_old_files(self, report: DeliveryReport) -> None:
         path, statistics = self.config.report_path, self.config.statistics_path
@@ -218,6 +224,17 @@ def check_report_folder(config: SinkConfig, here: ReportFolder | None) -> None:
         check_folder(path)
     if here is not None:
         here.set_checked(path)
+
+
+def delete_reports_of_foreach_batch(report: DeliveryReport, path: str) -> None:
+    """Delete old reports of the query after a micro-batch of `micro_batch_writer`. Never raises.
+
+    Args:
+        report: the report of the micro-batch.
+        path: a folder, or a path that contains `{batchId}`.
+    """
+    path_of = partial(micro_batch_path, path)
+    _try_step(_KEPT_FILES, lambda: delete_old_reports(report, path_of, micro_batch_folders(path)))
 
 
 def _store_for_session(report: DeliveryReport) -> None:

@@ -1,13 +1,17 @@
 """The options of each write in `foreachBatch`."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark import cloudpickle
 
 from spark_kafka_sink import ConfigError, micro_batch_writer
+from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.report.file_storage import write_report
 from spark_kafka_sink.spark import micro_batches
+from spark_kafka_sink.spark.reports import retention
 
 SERVERS = {"kafka.bootstrap.servers": "h:9092", "topic": "t"}
 FRAME: Any = object()
@@ -17,9 +21,12 @@ FRAME: Any = object()
 def written(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     """Return the options of all writes."""
     options: list[dict[str, str]] = []
-    monkeypatch.setattr(
-        micro_batches, "write", lambda _, write_options: options.append(write_options)
-    )
+
+    def write(_: Any, write_options: dict[str, str]) -> DeliveryReport:
+        options.append(write_options)
+        return DeliveryReport()
+
+    monkeypatch.setattr(micro_batches, "write", write)
     return options
 
 
@@ -43,6 +50,33 @@ def test_each_batch_has_a_report_as_in_a_stream(
     written: list[dict[str, str]], path: str, report_path: str
 ) -> None:
     assert options_of(written, reportPath=path) == {"reportpath": report_path}
+
+
+@pytest.mark.parametrize("path", ["", " "])
+def test_empty_report_path_means_none_as_in_a_stream(
+    written: list[dict[str, str]], path: str
+) -> None:
+    assert options_of(written, reportPath=path) == {}
+
+
+@pytest.mark.parametrize("template", ["", "{batchId}/report.json"])
+def test_reports_of_the_last_micro_batches_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, template: str
+) -> None:
+    batches = iter(range(9))
+
+    def write(_: Any, options: dict[str, str]) -> DeliveryReport:
+        report = DeliveryReport(query_id="q", batch_id=next(batches))
+        write_report(options["reportpath"], report.to_json())
+        return report
+
+    monkeypatch.setattr(micro_batches, "write", write)
+    monkeypatch.setattr(retention, "KEPT", 5)
+    for batch in range(9):
+        micro_batch_writer({**SERVERS, "reportPath": str(tmp_path / template)})(FRAME, batch)
+    reports = map(DeliveryReport.read, tmp_path.rglob("*.json"))
+    assert sorted(report.batch_id or 0 for report in reports) == [4, 5, 6, 7, 8]
+    assert len(list(tmp_path.iterdir())) == 5
 
 
 def test_exactly_once_needs_a_batch_id(written: list[dict[str, str]]) -> None:
