@@ -28,7 +28,8 @@ class ProgressListener:
     """A UDP port and the thread that listens on it until `close`.
 
     Args:
-        host: the address to listen on, reachable from the executors.
+        host: the address to listen on, reachable from the executors. An IPv6 address can be in
+            brackets, as in ``spark.driver.host``.
         interval_s: seconds between datagrams of a task, and between calls of `show`.
         show: called in the listener's thread with the sum over all tasks, as soon as the first task
             reports.
@@ -38,6 +39,7 @@ class ProgressListener:
     """
 
     def __init__(self, host: str, interval_s: float, show: Callable[[WriteProgress], None]) -> None:
+        host = host.strip("[]")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.socket(family, socket.SOCK_DGRAM)
         self._socket.bind((host, 0))

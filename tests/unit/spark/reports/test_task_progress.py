@@ -16,9 +16,10 @@ BATCH = pa.record_batch({"value": ["a", "b", "c"]})
 TASK = TaskAttempt(partition_id=3, task_attempt_id=9)
 
 
-def test_end_of_a_task_arrives_before_the_listener_closes() -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]"])
+def test_end_of_a_task_arrives_before_the_listener_closes(host: str) -> None:
     shown: list[WriteProgress] = []
-    listener = ProgressListener("127.0.0.1", 0.05, shown.append)
+    listener = ProgressListener(host, 0.05, shown.append)
     with ProgressSender(listener.address, TASK) as progress_sender:
         assert sum(batch.num_rows for batch in progress_sender.watch([BATCH, BATCH])) == 6
     listener.close()
