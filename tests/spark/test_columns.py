@@ -61,6 +61,8 @@ SAME_RESULT = {
     "a long header key": "'v' AS value, array(struct(repeat('h', 70000) AS key, unhex('01') AS "
     "value)) AS headers",
     "a column of nothing": "NULL AS value",
+    "headers in upper case": "'v' AS value, array(struct('a' AS KEY, unhex('01') AS Value)) AS "
+    "headers",
     "headers of other names": "'v' AS value, array(struct('a' AS k, unhex('01') AS v)) AS headers",
     "a key of nothing": "NULL AS key, 'v' AS value",
     "a variant as value": "parse_json('[1]') AS value",

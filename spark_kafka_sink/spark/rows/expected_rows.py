@@ -69,7 +69,7 @@ class ExpectedRows:
                 columns[name] = batch.column(index).to_pylist()
         if "headers" in columns:
             columns["headers"] = [
-                [(header["key"], header["value"]) for header in headers or ()]
+                [tuple(header.values()) for header in headers or ()]
                 for headers in columns["headers"]
             ]
         return cls(

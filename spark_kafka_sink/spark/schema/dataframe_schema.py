@@ -287,13 +287,17 @@ def _headers_of(data_type: types.DataType) -> str:
 
 
 def _is_headers(data_type: types.DataType) -> bool:
-    """Return True for an array of structs that consist of a string `key` and a binary `value`."""
+    """Return True for an array of structs that consist of a string `key` and a binary `value`.
+
+    As in `format("kafka")`, which compares types with ``DataTypeUtils.sameType``, the names may be
+    in any case.
+    """
     if not isinstance(data_type, types.ArrayType) or not isinstance(
         data_type.elementType, types.StructType
     ):
         return False
     fields = data_type.elementType.fields
-    return [(field.name, type(field.dataType)) for field in fields] == _HEADER
+    return [(field.name.lower(), type(field.dataType)) for field in fields] == _HEADER
 
 
 def _listed_names(schema: types.StructType) -> str:

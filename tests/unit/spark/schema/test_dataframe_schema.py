@@ -5,6 +5,7 @@ import logging
 import pytest
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     DataType,
     LongType,
     MapType,
@@ -78,6 +79,13 @@ def test_columns_of_a_wide_frame_are_abbreviated() -> None:
     with pytest.raises(ColumnError, match=r"c1:bigint.*\.\.\.: column `value`") as caught:
         ColumnRoles.of(StructType([StructField("value", wide)]), CONFIG)
     assert len(caught.value.message) < 250
+
+
+@pytest.mark.parametrize(("key", "value"), [("key", "value"), ("KEY", "Value")])
+def test_header_names_are_case_insensitive_as_in_the_format_kafka(key: str, value: str) -> None:
+    header = StructType([StructField(key, StringType()), StructField(value, BinaryType())])
+    schema = StructType([StructField("value", StringType())]).add("headers", ArrayType(header))
+    assert ColumnRoles.of(schema, CONFIG).headers == 1
 
 
 def misnamed(caplog: pytest.LogCaptureFixture, *names: str) -> list[str]:
