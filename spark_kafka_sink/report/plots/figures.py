@@ -174,7 +174,7 @@ def _draw_settings(axes: Axes, settings: Sequence[tuple[str, str, str]]) -> None
     if omitted > 0:
         lines[_SETTINGS_SHOWN:] = [f"and {omitted} more"]
     text = "\n".join(lines) or "all the same"
-    axes.text(0, 1, text, va="top", fontsize="small", transform=axes.transAxes)
+    axes.text(0, 1, text, va="top", fontsize="small", parse_math=False, transform=axes.transAxes)
 
 
 def _shortened_value(text: str) -> str:

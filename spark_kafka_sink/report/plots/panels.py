@@ -125,7 +125,8 @@ def finish_figure(figure: Figure, title: str = "") -> Figure:
     """Set title and layout, and close the figure: a notebook displays the returned figure."""
     figure.set_layout_engine("constrained", h_pad=0.1, w_pad=0.1)
     if title:
-        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        # The name of a query can contain $, which would start a formula.
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", parse_math=False)
     plt.close(figure)
     return figure
 

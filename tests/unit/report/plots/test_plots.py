@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from io import BytesIO
 
 import matplotlib as mpl
 import numpy as np
@@ -95,6 +96,13 @@ def test_each_micro_batch_has_a_bar() -> None:
     figure.canvas.draw()
     assert heights(figure.axes[2]) == [3, 4]
     assert titles(figure)[0] == "Records of each micro-batch"
+
+
+def test_dollar_signs_in_names_are_no_formulas() -> None:
+    metrics = ProducerMetrics(settings=(("client.id", "$x^$"),))
+    named = replace(REPORT, query_name="$x^$", metrics=metrics)
+    for figure in (plots.show_stream([named]), plots.show_comparison(REPORT, named)):
+        figure.savefig(BytesIO())
 
 
 def test_compared_writes_have_adjacent_bars() -> None:
