@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_kafka_sink.common.arguments import options_as_text
-from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.errors import ConfigError, ReportError
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
 from spark_kafka_sink.spark.reports import report_paths
 from spark_kafka_sink.spark.reports.report_folder import ReportFolder
@@ -21,6 +22,7 @@ from spark_kafka_sink.spark.write import write
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_LOG = logging.getLogger(__name__)
 _BATCH_ID = "batchid"
 _GUARANTEE = "deliveryguarantee"
 _REPORT = "reportpath"
@@ -36,7 +38,8 @@ def micro_batch_writer(
         counts.writeStream.outputMode("update").foreachBatch(micro_batch_writer(kafka)).start()
 
     `reportPath` has the same meaning as for a stream: if two queries of an application use the same
-    path, the second query gets a subfolder, except with Spark Connect. With
+    path, the second query gets a subfolder, except with Spark Connect. If a report cannot be
+    written, the first micro-batch fails, and later ones continue without a report. With
     `deliveryGuarantee=exactly-once`, the number of the micro-batch is the `batchId`.
 
     Args:
@@ -61,10 +64,22 @@ def micro_batch_writer(
             hint="Remove it.",
         )
 
+    is_first = True
+
     def write_micro_batch(frame: DataFrame, batch_id: int) -> None:
-        options_of_query = _with_own_reports(options_by_name, frame)
-        report = write(frame, _batch_options(options_of_query, batch_id))
-        if path := options_of_query.get(_REPORT):
+        nonlocal is_first
+        own_options = _with_own_reports(options_by_name, frame)
+        path = own_options.get(_REPORT)
+        try:
+            report = write(frame, _batch_options(own_options, batch_id))
+        except ReportError as error:  # Raised by planning, before any task.
+            if is_first:
+                raise
+            _LOG.warning("micro-batch %d has no report: %s", batch_id, error)
+            without_path = {name: own_options[name] for name in own_options if name != _REPORT}
+            report = write(frame, _batch_options(without_path, batch_id))
+        is_first = False
+        if path is not None:
             from spark_kafka_sink.spark.reports import publication  # only for reportPath
 
             publication.delete_reports_of_foreach_batch(report, path)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from spark_kafka_sink import ConfigError, micro_batch_writer
+from spark_kafka_sink import ConfigError, ReportError, micro_batch_writer
 from spark_kafka_sink.report.delivery_report import DeliveryReport
 from spark_kafka_sink.report.file_storage import write_report
 from spark_kafka_sink.spark import micro_batches
@@ -77,6 +77,31 @@ def test_reports_of_the_last_micro_batches_are_kept(
     reports = map(DeliveryReport.read, tmp_path.rglob("*.json"))
     assert sorted(report.batch_id or 0 for report in reports) == [4, 5, 6, 7, 8]
     assert len(list(tmp_path.iterdir())) == 5
+
+
+def test_report_that_can_no_longer_be_written_does_not_stop_the_query(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in a stream, only the first micro-batch fails."""
+    is_writable = True
+    written: list[dict[str, str]] = []
+
+    def write(_: Any, options: dict[str, str]) -> DeliveryReport:
+        if not is_writable and "reportpath" in options:
+            raise ReportError("the disk is full")
+        written.append(options)
+        return DeliveryReport()
+
+    monkeypatch.setattr(micro_batches, "write", write)
+    options = {**SERVERS, "reportPath": "/no/such/folder"}
+    writer = micro_batch_writer(options)
+    writer(FRAME, 0)
+    is_writable = False
+    writer(FRAME, 1)
+    assert written == [{**SERVERS, "reportpath": "/no/such/folder/batch-0.json"}, SERVERS]
+    assert "micro-batch 1 has no report: the disk is full" in caplog.text
+    with pytest.raises(ReportError):
+        micro_batch_writer(options)(FRAME, 1)
 
 
 def test_exactly_once_needs_a_batch_id(written: list[dict[str, str]]) -> None:
