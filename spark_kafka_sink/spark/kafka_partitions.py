@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +57,7 @@ def repartition_by_kafka_partition(
             partition.
 
     Raises:
-        ConfigError: an option is wrong, or the topics are unknown.
+        ConfigError: an option is wrong or not supported, or the topics are unknown.
         ColumnError: the DataFrame violates the column roles.
         UnknownTopicError: a topic does not exist.
         KafkaProdError: the brokers cannot be reached.
@@ -70,7 +70,8 @@ def repartition_by_kafka_partition(
     if tasks is not None and tasks < 1:
         raise ConfigError(f"{call}: tasks={tasks}", hint="Use a number above 0, or omit it.")
     config = SinkConfig.parse(user_options)
-    ColumnRoles.of(df.schema, config)
+    roles = ColumnRoles.of(df.schema, config)
+    _check_roles(df, roles)
     if config.producer.partitioner_function is not None:
         raise ConfigError(
             "repartition_by_kafka_partition does not support custom partitioners",
@@ -78,7 +79,7 @@ def repartition_by_kafka_partition(
         )
     counts = _partition_counts(config, partitions, topics)
     topic = sf.col("topic") if config.topic is None else None
-    frame = df.withColumn("partition", _partition_of(df, config.producer, topic, counts))
+    frame = df.withColumn("partition", _partition_of(df, roles, config.producer, topic, counts))
     first = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
     task = sf.coalesce(_of_topic(topic, first) + sf.col("partition"), sf.lit(0))
     count = tasks or sum(counts.values())
@@ -99,8 +100,37 @@ def key_hashes(partitioner: PartitionerName, keys: pa.Array[Any]) -> pa.Array[An
     )
 
 
+def _check_roles(df: DataFrame, roles: ColumnRoles) -> None:
+    """Raise an error if the partitions cannot be determined, or would replace a field.
+
+    Raises:
+        ConfigError: keys are serialized, or the column `partition` is a field of the value.
+    """
+    if roles.key_spec is not None:
+        raise ConfigError(
+            "repartition_by_kafka_partition does not support key.format="
+            f"{roles.key_spec.format.value}, because a key's partition depends on its bytes",
+            hint="Add a column `partition` and repartition by it, or serialize the key into a "
+            "column that is written with key.format=raw.",
+        )
+    if "partition" in df.columns and roles.partition is None:
+        raise ConfigError(
+            "repartition_by_kafka_partition would replace the column `partition`, which options "
+            "list as a field",
+            hint="Rename the field.",
+        )
+
+
+def _column(df: DataFrame, index: int) -> Column:
+    return sf.col(f"`{df.columns[index].replace('`', '``')}`")
+
+
 def _partition_of(
-    df: DataFrame, config: ProducerConfig, topic: Column | None, counts: Mapping[str, int]
+    df: DataFrame,
+    roles: ColumnRoles,
+    config: ProducerConfig,
+    topic: Column | None,
+    counts: Mapping[str, int],
 ) -> Column:
     """Return a column with the Kafka partition of each row."""
     count = _of_topic(topic, counts)
@@ -110,12 +140,15 @@ def _partition_of(
         )
         known = sf.coalesce(count, sf.raise_error(unknown).cast("int"))
         count = sf.when(topic.isNull(), sf.lit(1)).otherwise(known)  # The sink reports the error.
-    choices = [sf.col("partition")] if "partition" in df.columns else []
+    choices = [sf.col("partition")] if roles.partition is not None else []
     rule = KEY_RULES.get(config.partitioner)
-    if "key" in df.columns and rule is not None and not config.partitioner_ignore_keys:
-        hashed = _hash_udf(config.partitioner)(sf.col("key").cast("binary"))
+    if roles.key is not None and rule is not None and not config.partitioner_ignore_keys:
+        hashed = _hash_udf(config.partitioner)(_column(df, roles.key).cast("binary"))
         choices.append(sf.pmod(hashed, count).cast("int"))
-    choices.append(sf.pmod(sf.xxhash64(sf.col("value")), count).cast("int"))
+    spec = roles.value_spec
+    value = (cast("int", roles.value),) if spec is None else spec.columns
+    hashed = sf.xxhash64(*(_column(df, index) for index in value))
+    choices.append(sf.pmod(hashed, count).cast("int"))
     return sf.coalesce(*choices)
 
 

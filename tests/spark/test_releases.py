@@ -143,6 +143,20 @@ def test_kafka_partitions(session: SparkSession, options: dict[str, str]) -> Non
     assert frame.select(sf.countDistinct("partition")).collect()[0][0] == 7
 
 
+def test_kafka_partitions_of_key_fields_are_those_of_the_sink(
+    session: SparkSession, embedded_broker: EmbeddedBroker, options: dict[str, str]
+) -> None:
+    del options["transactionalIdPrefix"]
+    options |= {"topic.create": "true", "topic.partitions": "7"}
+    options |= {"value.format": "json", "value.fields": "a.n", "key.fields": "id"}
+    frame = session.range(ROWS).selectExpr("string(id) AS id", "1 AS `a.n`")
+    write(frame, options)
+    written = {record.key: record.partition for record in embedded_broker.records(options["topic"])}
+    rows = repartition_by_kafka_partition(frame, options).collect()
+    assert {row.id.encode(): row.partition for row in rows} == written
+    assert len(set(written.values())) == 7
+
+
 def test_reported_size_of_arrow_batches_is_the_limit_of_spark(
     session: SparkSession, options: dict[str, str]
 ) -> None:

@@ -6,6 +6,7 @@ from unittest.mock import Mock
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import IntegerType, StringType, StructType
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.enums import PartitionerName
@@ -39,3 +40,18 @@ def test_option_values_need_not_be_text() -> None:
     options = {"kafka.bootstrap.servers": "h:1", "dryRun": True, "kafka.linger.ms": -1}
     with pytest.raises(ConfigError, match=r"kafka\.linger\.ms is '-1'"):
         repartition_by_kafka_partition(Mock(), options)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"key.format": "json", "key.fields": "id"}, r"does not support key\.format=json"),
+        ({"value.fields": "id,partition"}, "would replace the column `partition`"),
+    ],
+)
+def test_formats_whose_partitions_cannot_be_determined(options: dict[str, str], error: str) -> None:
+    schema = StructType().add("id", StringType()).add("partition", IntegerType())
+    frame = Mock(schema=schema, columns=schema.names)
+    servers = {"kafka.bootstrap.servers": "h:1", "topic": "t", "value.format": "json"}
+    with pytest.raises(ConfigError, match=error):
+        repartition_by_kafka_partition(frame, servers | {"value.fields": "id"} | options)
