@@ -86,7 +86,7 @@ class Publication:
         if batch_id is None:
             name = "the dry run" if config.dry_run else "the write"
             return cls(config, name, origin, startup_ms=startup)
-        name = f"micro-batch {batch_id}" + (f" of {origin.query_name}" if origin.query_name else "")
+        name = _micro_batch_name(batch_id, origin.query_name)
         # A stream's micro-batch is committed by a different writer than the writer that planned it,
         # so the start time of this writer is wrong.
         unplanned = replace(origin, started_at="", started_s=0.0, startup_ms=0)
@@ -154,7 +154,9 @@ class Publication:
 
     def _log_failure(self, outcome: str, report: DeliveryReport) -> None:
         text = _log_text(
-            f"{self.name} failed; {outcome}", report, self._summary_mode(SummaryMode.FULL)
+            f"{self._name_of(report)} failed; {outcome}",
+            report,
+            self._summary_mode(SummaryMode.FULL),
         )
         if text:
             _LOG.warning("%s", text)
@@ -163,7 +165,7 @@ class Publication:
         """Return the name for log messages, with the micro-batch of a write within foreachBatch."""
         if self.batch_id is not None or report.batch_id is None:
             return self.name
-        return f"{self.name} of micro-batch {report.batch_id}"
+        return f"{self.name} of {_micro_batch_name(report.batch_id, report.query_name)}"
 
     def _complete_report(self, report: DeliveryReport) -> DeliveryReport:
         """Add what only the driver can determine: the identity and the duration of the write."""
@@ -199,6 +201,10 @@ class Publication:
             # Its status would remain "running".
             delete_local_report(path, folder=folder)
             raise
+
+
+def _micro_batch_name(batch_id: int, query_name: str) -> str:
+    return f"micro-batch {batch_id}" + (f" of {query_name}" if query_name else "")
 
 
 def _log_text(outcome: str, report: DeliveryReport, summary: SummaryMode) -> str:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from spark_kafka_sink.spark.reports.error_file import ErrorFile
 from spark_kafka_sink.spark.reports.planning_file import PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.report_paths import StreamIdentity, query_id
-from spark_kafka_sink.spark.runtime.internals import BATCH_ID, QUERY_ID, local_property, startup_ms
+from spark_kafka_sink.spark.runtime.internals import (
+    BATCH_ID,
+    JOB_DESCRIPTION,
+    QUERY_ID,
+    local_property,
+    query_name,
+    startup_ms,
+)
 
 if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
@@ -81,12 +88,16 @@ class WriteOrigin:
         )
 
     def add_to(self, report: DeliveryReport) -> DeliveryReport:
-        """Return the report with the query and the micro-batch of this thread's task."""
+        """Return the report with the query and the micro-batch of this thread's task.
+
+        Planning does not know the name of a query whose foreachBatch function writes.
+        """
+        query = local_property(QUERY_ID) or ""
         return replace(
             report,
             started_at=self.started_at,
-            query_name=self.query_name,
-            query_id=local_property(QUERY_ID) or "",
+            query_name=self.query_name or query_name(local_property(JOB_DESCRIPTION), query),
+            query_id=query,
             batch_id=batch_number(local_property(BATCH_ID)),
         )
 

@@ -55,6 +55,12 @@ group.
 
 Source: ``StreamExecution.runStream``, ``SparkContext.SPARK_JOB_GROUP_ID``.
 """
+JOB_DESCRIPTION = "spark.job.description"
+"""The description of a query's jobs, in a stream and within foreachBatch, unless the user has set
+another description.
+
+Source: ``StreamExecution.getBatchDescriptionString``.
+"""
 _RUN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 APPLICATION = "spark.app.name"
 TAGS = "spark.job.tags"
@@ -105,6 +111,12 @@ def run_id(job_group: str | None) -> str | None:
     A group that is the same after a restart does not distinguish runs.
     """
     return job_group if job_group is not None and _RUN_ID.fullmatch(job_group) else None
+
+
+def query_name(description: str | None, query_id: str) -> str:
+    """Return the name of a query from the description of its jobs; empty if it is unknown."""
+    name, marker, _ = (description or "").partition(f"\nid = {query_id}\n")
+    return name if marker else ""
 
 
 def _probe(

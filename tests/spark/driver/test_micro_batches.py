@@ -41,7 +41,7 @@ def test_update_mode_writes_each_change(
     counts = spark.readStream.text(str(source)).groupBy("value").count()
     stream = counts.writeStream.outputMode("update").foreachBatch(micro_batch_writer(options))
     stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = stream.trigger(availableNow=True).start()
+    query = stream.queryName("changes").trigger(availableNow=True).start()
     try:
         assert query.awaitTermination(WAIT_S), "the query did not end"
     finally:
@@ -51,8 +51,10 @@ def test_update_mode_writes_each_change(
     (record,) = caplog.records
     assert record.levelname == "INFO"
     assert re.fullmatch(
-        "the write of micro-batch 0 is done: 2 persisted[^\n]*", record.getMessage()
+        "the write of micro-batch 0 of changes is done: 2 persisted[^\n]*", record.getMessage()
     )
+    for name in ("changes", query.id):
+        assert last_report(name).persisted == 2
 
 
 def test_queries_with_the_same_report_path(

@@ -435,12 +435,17 @@ def test_summary_option_selects_what_is_logged(
         (REPORT, "INFO", "the write is done:"),
         (replace(REPORT, batch_id=3), "INFO", "the write of micro-batch 3 is done: "),
         (
+            replace(REPORT, batch_id=3, query_name="q"),
+            "INFO",
+            "the write of micro-batch 3 of q is done: ",
+        ),
+        (
             replace(REPORT, poison=(BadRowCount(reason="NULL_VALUE", dropped=1),)),
             "WARNING",
             "the write is done:",
         ),
     ],
-    ids=["success", "foreachBatch", "dropped rows"],
+    ids=["success", "foreachBatch", "foreachBatch of a named query", "dropped rows"],
 )
 def test_only_problems_are_warnings(
     report: DeliveryReport, level: str, said: str, caplog: pytest.LogCaptureFixture
@@ -451,3 +456,5 @@ def test_only_problems_are_warnings(
     (record,) = caplog.records
     assert record.levelname == level
     assert record.getMessage().startswith(said)
+    Publication.of(task.config, task.origin).fail(report)
+    assert caplog.messages[1].startswith(said.partition(" is done")[0] + " failed; ")

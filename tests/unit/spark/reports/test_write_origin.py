@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from spark_kafka_sink.report.delivery_report import DeliveryReport
+from spark_kafka_sink.spark.reports import write_origin
 from spark_kafka_sink.spark.reports.planning_file import PlanningData, PlanningFile
 from spark_kafka_sink.spark.reports.write_origin import WriteOrigin
+from spark_kafka_sink.spark.runtime.internals import BATCH_ID, JOB_DESCRIPTION, QUERY_ID
 
 PLANNED = "2026-01-02T03:04:05.000+00:00"
 
@@ -17,6 +19,25 @@ def test_complete_write_starts_at_its_plan() -> None:
     assert report.started_at == PLANNED
     assert report.written_at > PLANNED
     assert report.duration_ms > 0
+
+
+@pytest.mark.parametrize(
+    ("description", "name"),
+    [
+        ("changes\nid = 1-2\nrunId = 3\nbatch = 4", "changes"),
+        ("\nid = 1-2\nrunId = 3\nbatch = 4", ""),
+        ("set by the user", ""),
+        (None, ""),
+    ],
+)
+def test_task_within_foreach_batch_knows_the_name_of_its_query(
+    description: str | None, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {QUERY_ID: "1-2", BATCH_ID: "4", JOB_DESCRIPTION: description}
+    monkeypatch.setattr(write_origin, "local_property", properties.get)
+    report = WriteOrigin().add_to(DeliveryReport())
+    assert (report.query_name, report.query_id, report.batch_id) == (name, "1-2", 4)
+    assert WriteOrigin(query_name="q").add_to(DeliveryReport()).query_name == "q"
 
 
 def test_values_of_tasks_have_priority_over_those_of_the_commit() -> None:
