@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 _finished: WeakKeyDictionary[SparkContext, map_task.Finished] = WeakKeyDictionary()
 """The accumulator of each application: PySpark never removes accumulators. Guarded by `_lock`."""
 _lock = Lock()
+_CANCEL_INTERVAL_S = 0.5
+"""Seconds after which the jobs of an interrupted write are cancelled again."""
 
 
 def write(df: DataFrame, options: Mapping[str, Any]) -> DeliveryReport:
@@ -206,12 +208,13 @@ def _collect_in_thread(frame: DataFrame, spark: SparkSession, tag: str) -> list[
         inherit = inheritable_thread_target(spark) if HAS_DATA_SOURCES else None
         target = (inherit or inheritable_thread_target)(collect)
         thread = Thread(target=target, name="kafkaprod-write", daemon=True)
-        thread.start()
         try:
+            thread.start()
             return future.result()
         except KeyboardInterrupt:
-            context.cancelJobsWithTag(tag)
-            thread.join()
+            while thread.is_alive():  # Spark may submit the job later, or another one.
+                context.cancelJobsWithTag(tag)
+                thread.join(_CANCEL_INTERVAL_S)
             raise
     finally:
         context.removeJobTag(tag)
