@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import metrics
@@ -11,6 +12,9 @@ from spark_kafka_sink.report.export.java_metrics import MetricKind, java_metrics
 if TYPE_CHECKING:
     from spark_kafka_sink.report.delivery_report import DeliveryReport
 
+_LOG = logging.getLogger(__name__)
+_API = "opentelemetry.metrics"
+"""The package whose own meter providers record nothing."""
 _SCOPE = "spark_kafka_sink"
 _PREFIX = "kafka.producer"
 
@@ -25,6 +29,13 @@ class OpenTelemetryExporter:
     def __init__(self, client_id: str) -> None:
         self._common = {"client_id": client_id} if client_id else {}
         self._instruments: dict[str, Any] = {}
+        if type(metrics.get_meter_provider()).__module__.startswith(_API):
+            _LOG.warning(
+                "metrics.opentelemetry records nothing, because this process has no meter "
+                "provider. Spark commits writes of format('kafkaprod') in a Python worker, which "
+                "does not have the provider of your program: use write(df, options) or "
+                "micro_batch_writer(options)"
+            )
 
     def export(self, report: DeliveryReport) -> None:
         """Update the counters and gauges, then flush, because the process might exit soon."""

@@ -136,6 +136,15 @@ def test_opentelemetry_receives_counters_and_gauges_with_attributes(
     assert metrics["kafka.producer.node.request_latency_max", (me, ("node_id", "1"))] == 9
 
 
+def test_missing_meter_provider_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """As in the Python worker that commits a write of the format."""
+    options = config(metrics_opentelemetry="true", kafka_client_id="without a provider")
+    for _ in range(2):
+        export_metrics(report(), options)
+    (message,) = caplog.messages
+    assert "no meter provider" in message
+
+
 def test_failing_exporter_is_logged_and_others_continue(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
