@@ -1,9 +1,9 @@
-"""Slow name resolution, and host names with multiple addresses."""
+"""Slow name resolution."""
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,8 +13,7 @@ import pytest
 from spark_kafka_sink import EmbeddedBroker
 from spark_kafka_sink.producer.session import ProducerSession
 from spark_kafka_sink.report.task_attempt import TaskAttempt
-from tests.support import servers
-from tests.support.producer_writes import produce, rows, session
+from tests.support.producer_writes import rows, session
 from tests.support.waiting import wait_until
 from tools.support.admin import Admin
 
@@ -82,52 +81,3 @@ def test_slow_lookup_blocks_only_one_broker(
             producer.flush()
             assert persisted(producer)[1 - near] == 1
         assert lookups.hosts == ["localhost"]
-
-
-def close_after_api_versions(connection: socket.socket) -> None:
-    """Respond to ApiVersions like an old broker (an error, then version 0) and close."""
-    correlation = connection.recv(1000)[8:12]
-    ranges = [(0, 3, 9), (3, 1, 9), (18, 0, 0), (22, 0, 1)]
-    keys = b"".join(b"".join(n.to_bytes(2, "big") for n in entry) for entry in ranges)
-    for code in (35, 0):
-        body = correlation + code.to_bytes(2, "big") + len(ranges).to_bytes(4, "big") + keys
-        connection.sendall(len(body).to_bytes(4, "big") + body)
-        correlation = connection.recv(1000)[8:12]
-    connection.close()
-
-
-@pytest.mark.parametrize(
-    "serve",
-    [
-        None,
-        servers.close_on_request,
-        servers.never_respond,
-        servers.respond_with_garbage,
-        close_after_api_versions,
-    ],
-)
-def test_second_address_of_a_host_is_tried(
-    monkeypatch: pytest.MonkeyPatch,
-    unique_topic: str,
-    serve: Callable[[socket.socket], None] | None,
-) -> None:
-    real = socket.getaddrinfo
-
-    def lookup(host: str | bytes, port: int, *rest: Any, **named: Any) -> Any:
-        if host not in (b"two.test", "two.test") or named.get("flags"):
-            return real(host, port, *rest, **named)
-        return [*real("127.0.0.2", port, *rest, **named), *real("127.0.0.1", port, *rest, **named)]
-
-    with ExitStack() as stack:
-        broker = stack.enter_context(EmbeddedBroker(auto_create_topics=True))
-        (node,) = broker.nodes
-        if serve is not None:
-            stack.enter_context(servers.listening(serve, "127.0.0.2", node.port))
-        monkeypatch.setattr(socket, "getaddrinfo", lookup)
-        report = produce(
-            f"two.test:{node.port}",
-            rows(unique_topic, [b"x"] * 2),
-            socket_connection_setup_timeout_ms=1_000,
-            max_block_ms=15_000,
-        )
-        assert report.persisted == 2

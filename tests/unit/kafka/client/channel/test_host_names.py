@@ -84,6 +84,13 @@ def test_address_keeps_its_scope() -> None:
     assert address[1][3] == socket.if_nametoindex("lo")
 
 
+def test_every_address_of_a_name_is_returned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses = [address(9092), (int(socket.AF_INET6), ("::1", 9092, 0, 0))]
+    entries = [(family, kind, 0, "", where) for family, where in addresses for kind in range(2)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: entries)
+    assert resolve("two.test", 9092) == addresses
+
+
 @pytest.mark.parametrize("port", [-1, 0, 65_536, 1 << 31])
 @pytest.mark.parametrize("host", ["127.0.0.1", "one.test"])
 def test_invalid_port_is_an_error(host: str, port: int) -> None:
