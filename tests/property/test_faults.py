@@ -70,29 +70,6 @@ def make_values_unique(sim: World) -> None:
 
 
 @pytest.mark.deep
-@given(st.lists(passing, max_size=25), work, moves, codecs)
-@quietly
-def test_transient_faults_leave_every_record_once_and_in_order(
-    faults: list[Fault | None],
-    todo: list[tuple[int, int]],
-    moved: list[tuple[int, int]],
-    codec: tuple[str, int],
-) -> None:
-    cluster = FakeCluster(nodes=2, topics={"t": PARTITIONS})
-    totals = [3 * sum(n for p, n in todo if p == partition) for partition in range(PARTITIONS)]
-    with world(cluster, compression_type=codec[0]) as sim:
-        limit(cluster, codec[1])
-        make_values_unique(sim)
-        sim.fault(*faults)
-        play(sim, list(todo), moved)
-        for partition, total in enumerate(totals):
-            numbers = [int((value or b"")[:6]) for value in cluster.logs["t", partition].values()]
-            assert numbers == list(range(total))
-        assert sim.statuses().get(DeliveryStatus.PERSISTED, 0) == sim.appended
-        sim.check_accounting()
-
-
-@pytest.mark.deep
 @given(st.lists(st.one_of(passing, failing), min_size=1, max_size=25), work, moves, codecs)
 @quietly
 def test_accounting_is_correct_after_any_faults(

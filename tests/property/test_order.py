@@ -135,7 +135,7 @@ def check_order(sim: World, appended: int) -> None:
         total += len(numbers)
     assert total == appended
     assert sim.statuses() == {DeliveryStatus.PERSISTED: appended}
-    assert sim.buffer.pool.used == 0
+    sim.check_memory_accounting()
 
 
 @given(st.lists(passing, max_size=25), chunks, moves, codecs, lingers, partitioners, spreads)
