@@ -1,14 +1,11 @@
 """Loopback servers that are not Kafka brokers."""
 
 import socket
-import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from tools.support.kafka_node import free_port
-
-_TLS_ALERT = b"\x15\x03\x03\x00\x02\x02\x50"
 
 
 def closed_port() -> str:
@@ -49,24 +46,6 @@ def close_on_request(connection: socket.socket) -> None:
     """Close the connection after the first bytes."""
     connection.recv(1000)
     connection.close()
-
-
-def start_tls(connection: socket.socket) -> None:
-    """Start a TLS handshake, which a plaintext client ends before a certificate is needed."""
-    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).wrap_socket(connection, server_side=True)
-
-
-def respond_with_tls_alert(connection: socket.socket) -> None:
-    """Respond to plaintext like an SSL listener of a broker, and close the connection."""
-    connection.recv(1000)
-    connection.sendall(_TLS_ALERT)
-    connection.close()
-
-
-def respond_with_garbage(connection: socket.socket) -> None:
-    """Respond with a frame of a valid length and invalid content."""
-    connection.recv(1000)
-    connection.sendall(b"\x00\x00\x00\x10" + b"\xa5" * 16)
 
 
 def respond_with_http(connection: socket.socket) -> None:

@@ -1,8 +1,6 @@
 """Addresses without a Kafka broker: the error lists each with its reason within max.block.ms."""
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
 
 import pytest
 
@@ -28,38 +26,6 @@ def write_error(bootstrap_servers: str, block_ms: int = BLOCK_MS) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("server", "reason"),
-    [
-        (lambda: listening(servers.respond_with_http), "HTTP"),
-        (lambda: listening(servers.never_respond), "no response"),
-        (lambda: listening(servers.close_on_request), "is it a Kafka broker"),
-        (lambda: listening(servers.start_tls), "kafka.security.protocol=SSL"),
-        (lambda: listening(servers.respond_with_garbage), "out of order"),
-    ],
-    ids=["http", "no response", "closes", "tls", "garbage"],
-)
-def test_server_that_is_not_a_plaintext_broker(
-    server: Callable[[], AbstractContextManager[str]], reason: str
-) -> None:
-    with server() as address:
-        text = write_error(address)
-    assert address in text
-    assert reason in text
-
-
-def test_tls_port_is_named() -> None:
-    """The error is certain, so it is raised immediately."""
-    started = time.monotonic()
-    with (
-        listening(servers.respond_with_tls_alert) as address,
-        pytest.raises(BrokerUnavailableError, match=r"security\.protocol=SSL") as caught,
-    ):
-        produce(address, rows("topic", [b"a"]), max_block_ms=60_000)
-    assert f"broker={address}" in str(caught.value)
-    assert time.monotonic() - started < SLACK_S
-
-
 def test_error_lists_every_address_with_its_reason() -> None:
     closed = [servers.closed_port() for _ in range(3)]
     with (
@@ -76,14 +42,6 @@ def test_error_lists_every_address_with_its_reason() -> None:
     assert "HTTP" in text
     assert f"{unresponsive}: no response" in text
     assert "no-such-host.invalid:9092: " in text
-
-
-def test_unresponsive_addresses_do_not_hide_others() -> None:
-    closed = servers.closed_port()
-    with ExitStack() as stack:
-        unresponsive = [stack.enter_context(listening(servers.never_respond)) for _ in range(5)]
-        text = write_error(",".join([*unresponsive, closed]), 4000)
-    assert f"{closed}: Connection refused" in text
 
 
 def test_one_valid_address_is_enough(real_kafka: KafkaCluster, unique_topic: str) -> None:

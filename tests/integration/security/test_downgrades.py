@@ -121,19 +121,6 @@ def test_sasl_apis_are_hidden(
     assert captured.apis == {ApiKey.API_VERSIONS}
 
 
-def test_scram_without_server_signature(kafka: SecuredKafka, topic: str) -> None:
-    """Only a server that knows the password can sign the final SCRAM message."""
-
-    def remove_signature(api: ApiKey, response: Any) -> Any:
-        authenticates = api is ApiKey.SASL_AUTHENTICATE
-        return replace(response, auth_bytes=b"") if authenticates else response
-
-    with intercept(kafka.servers(Listener.SASL_PLAINTEXT), remove_signature) as (address, captured):
-        error = failed_write(kafka, address, topic, sasl_client("SCRAM-SHA-512"))
-    assert isinstance(error, AuthenticationError)
-    check_nothing_leaked(captured, "SCRAM-SHA-512")
-
-
 # TLS.
 
 
