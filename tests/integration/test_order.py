@@ -14,52 +14,13 @@ from confluent_kafka import Producer
 from spark_kafka_sink.common.clock import SystemClock
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.producer.rows import Rows
-from tests.support.producer_writes import produce, rows
+from tests.support.producer_writes import produce
 from tools.support.admin import Admin
 from tools.support.kafka_cluster import AnyKafka
 from tools.support.readers import by_confluent
 
 ROWS = 3_000
-KEYS = [b"a", b"bb", b"ccc", b"dddd", b""]
 COUNTS = (1, 3, 8)
-
-
-def numbered(topic: str, numbers: range, kind: str, partitions: int) -> Rows:
-    """Return rows with numbers as values; every second row has a key or partition (`kind`)."""
-    values = [b"%06d" % number + b"." * (number % 50) for number in numbers]
-    odd = [number % 2 == 1 for number in numbers]
-    if kind == "key":
-        keys = [KEYS[number % 5] if it else None for number, it in zip(numbers, odd, strict=True)]
-        return rows(topic, values, keys=keys)
-    if kind == "partition":
-        requested = [n * 7 % partitions if it else None for n, it in zip(numbers, odd, strict=True)]
-        return rows(topic, values, partitions=requested)
-    return rows(topic, values)
-
-
-@pytest.mark.parametrize("partitions", [1, 8])
-@pytest.mark.parametrize(
-    "kinds",
-    [["key"], ["partition"], ["nothing", "key"], ["key", "nothing", "nothing", "partition"]],
-    ids="-".join,
-)
-def test_order_of_rows_with_and_without_keys(
-    any_kafka: AnyKafka, unique_topic: str, partitions: int, kinds: list[str]
-) -> None:
-    Admin(any_kafka.bootstrap_servers).create_topic(unique_topic, partitions)
-    step = ROWS // 20
-    chunks = [
-        numbered(unique_topic, range(first, first + step), kinds[turn % len(kinds)], partitions)
-        for turn, first in enumerate(range(0, ROWS, step))
-    ]
-    produce(any_kafka.bootstrap_servers, *chunks, batch_size=4_000)
-    logs: dict[int, list[int]] = {number: [] for number in range(partitions)}
-    for record in by_confluent(any_kafka.bootstrap_servers, unique_topic):
-        logs[record.partition].append(int((record.value or b"")[:6]))
-    assert sum(map(len, logs.values())) == ROWS
-    assert all(numbers == sorted(numbers) for numbers in logs.values())
-    assert partitions == 1 or sum(map(bool, logs.values())) > 1
-    assert np.unique(np.concatenate(list(logs.values()))).size == ROWS
 
 
 class InputRow(NamedTuple):
