@@ -136,6 +136,7 @@ def test_times_of_the_writing_thread(any_kafka: AnyKafka, unique_topic: str) -> 
     many = rows(unique_topic, [b"x" * 1000] * 5000)
     report = produce(any_kafka.bootstrap_servers, many, buffer_memory=300_000, batch_size=50_000)
     metrics = report.metrics
+    assert metrics.buffer_waits > 0
     assert 0 < metrics.buffer_wait < metrics.append_time
     assert metrics.flush_time > 0
     assert metrics.append_time + metrics.flush_time <= (report.duration_sum_ms + 1) * 1000
