@@ -57,7 +57,6 @@ GROUPS = {
         "tests/broker/admin/test_releases.py",
         "tests/integration/admin/",
         "tests/integration/exactly_once/test_atomic.py",
-        "tests/integration/exactly_once/test_end_txn_responses.py",
         "tests/integration/exactly_once/test_old_kafka.py",
         "tests/integration/exactly_once/test_spark_writers.py",
         "tests/integration/faults/test_old_kafka.py",
