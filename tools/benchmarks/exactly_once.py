@@ -1,25 +1,16 @@
-"""The cost of exactly-once delivery: the same jobs and streams with and without it in turn.
+"""The cost of exactly-once delivery: the same jobs and streams with and without it in turn."""
 
-The time that the driver needs to end many open transactions of tasks is also measured.
-"""
-
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from statistics import quantiles
 
 from spark_kafka_sink.config.exactly_once import DeliveryGuarantee
-from spark_kafka_sink.config.sink_config import ProducerConfig
-from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
-from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
-from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
 from tools.benchmarks import tables
 from tools.benchmarks.kafka import PARTITIONS, Plan, Workbench, new_topics
 from tools.benchmarks.payload import events_folder
 from tools.benchmarks.results import Sample, Series, find, ratio, take_turns
 from tools.benchmarks.spark.contestants import ARROW_BYTES, FIRST_WARM_UP, UNLIMITED, WarmSpark
 from tools.benchmarks.spark.micro_batches import ADD_BATCH, SETTINGS, TRIGGER, Stream
-from tools.support.transactions import open_transactions
 
 AT_LEAST_ONCE, EXACTLY_ONCE = DeliveryGuarantee
 TASKS = 8
@@ -30,17 +21,12 @@ PHASES = ("queryPlanning", ADD_BATCH, "walCommit", "commitOffsets")
 """Phases of a micro-batch. The tasks and the sink's commit are part of addBatch."""
 WANTED_RATIO = 0.90
 WANTED_ADDED_MS = 150.0
-WANTED_ENDING_S = 3.0
-TRANSACTIONS = 1_000
-"""Number of transactions that are opened first and then ended together."""
 _WARM_UP_JOBS = 2
 """Warm-up jobs per guarantee."""
 _MICRO_BATCHES = 10
 """Number of measured micro-batches per stream."""
 _ROWS = 100
 """Number of rows of a task in a micro-batch."""
-_ENDED_S = 60.0
-"""Seconds within which all transactions must have ended."""
 
 
 def measure_exactly_once(bench: Workbench, plan: Plan) -> tables.Figures:
@@ -63,9 +49,7 @@ def measure_exactly_once(bench: Workbench, plan: Plan) -> tables.Figures:
             for stream in streams:
                 log(f"exactly-once, stream: {stream.name}")
                 stream.run(spark, servers, _MICRO_BATCHES)
-    ending = (Series("EndTxn"), partial(end_all, servers))
-    (endings,) = take_turns("exactly-once", plan.rounds, [ending], log)
-    return exactly_once_figures(jobs, streams, endings)
+    return exactly_once_figures(jobs, streams)
 
 
 def _job(
@@ -81,41 +65,7 @@ def _job(
         return spark.write("kafkaprod", options, records, events=folder, tasks=TASKS, conf=conf)
 
 
-class EndingError(RuntimeError):
-    """Not all transactions were committed."""
-
-
-def end_all(bootstrap_servers: str) -> Sample:
-    """Open transactions, and measure the time from the first EndTxn to the last response.
-
-    Raises:
-        EndingError: a transaction was rejected, or got no response within a minute.
-    """
-    config = ProducerConfig.parse({"kafka.bootstrap.servers": bootstrap_servers})
-    with (
-        new_topics(bootstrap_servers, TRANSACTIONS, markers=TRANSACTIONS) as (topic,),
-        BlockingClient(config) as client,
-    ):
-        places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-        names = [f"{topic}-{number}" for number in range(TRANSACTIONS)]
-        opened = open_transactions(client, names, places)
-        began = time.perf_counter()
-        deadline = client.deadline(_ENDED_S)
-        codes = TransactionAdmin(client).end(opened, commit=True, deadline=deadline)
-        seconds = time.perf_counter() - began
-        check_ended(codes.values())
-        return Sample(records=TRANSACTIONS, seconds=seconds, cpu_s=0.0)
-
-
-def check_ended(codes: Iterable[int]) -> None:
-    """Raise EndingError unless all codes are 0."""
-    if refused := sorted({code for code in codes if code}):
-        raise EndingError(f"EndTxn returned {refused}")
-
-
-def exactly_once_figures(
-    jobs: Sequence[Series], streams: Sequence[Stream], endings: Series
-) -> tables.Figures:
+def exactly_once_figures(jobs: Sequence[Series], streams: Sequence[Stream]) -> tables.Figures:
     """Return a table for batch jobs and a table for streams, and the limits for the cost."""
     without, with_it = (find(jobs, guarantee) for guarantee in DeliveryGuarantee)
     at_least_once, exactly_once = map(_durations, streams)
@@ -130,17 +80,10 @@ def exactly_once_figures(
         tables.at_most(
             "exactly once, added to a micro-batch of 8 tasks", WANTED_ADDED_MS, " ms", added[0]
         ),
-        tables.at_most(
-            f"exactly once, EndTxn of {TRANSACTIONS:,} transactions",
-            WANTED_ENDING_S,
-            " s",
-            endings.seconds,
-        ),
     ]
     samples = {
         "jobs": [job.to_dict() for job in jobs],
         "streams": {stream.name: stream.durations for stream in streams},
-        "endings": endings.to_dict(),
     }
     rows = [
         (AT_LEAST_ONCE, *(f"{figure:.0f}" for figure in at_least_once)),
@@ -151,7 +94,6 @@ def exactly_once_figures(
         "Exactly once: micro-batches of 8 small tasks, ms, local[2]",
         ("deliveryGuarantee", "median", "p95", *PHASES),
         rows,
-        f"{TRANSACTIONS:,} transactions end in {endings.seconds:.2f} s (EndTxn).",
     )
     return tables.Figures([_jobs(jobs), table], targets, samples)
 
