@@ -3,7 +3,7 @@
 The parts, which `--only` selects by name, are the encoders alone, the producer core compared with
 librdkafka and Java, and whole Spark writes compared with Spark's own sink and with others. All
 parts except the first run against a real Kafka that the benchmark starts. If a part fails, the
-failure is reported and the other parts run. All samples and tables are written to a folder.
+failure is reported and the other parts run. All samples are written to a folder.
 Absolute figures depend on the machine and its load, so compare the ratios, and use an idle machine.
 """
 
@@ -90,10 +90,10 @@ def main() -> None:
     }
     figures = page.empty()
     run_parts(parts, Workbench(Console(stderr=True, highlight=False, markup=False).log), figures)
-    print(page.write_draft(page.DRAFT))
-    print(f"all samples and tables: {page.DRAFT}")
+    print(page.markdown(figures))
+    print(f"all samples: {page.DRAFT}")
     if arguments.docs:
-        page.publish()
+        page.publish(figures)
     sys.exit(1 if figures["failures"] else 0)
 
 

@@ -1,7 +1,7 @@
-"""Write the tables of a run to a draft folder, docs/benchmarks.md and the README.
+"""Write the tables of a run to docs/benchmarks.md and the README.
 
-`python -m tools.benchmarks.page` publishes the draft of the last run. The results of a run are a
-JSON object with the sections of `empty`, each with one entry for each part.
+The results of a run are a JSON object with the sections of `empty`, each with one entry for each
+part.
 """
 
 import json
@@ -17,7 +17,7 @@ from tools.support.jars import ROOT
 Found = Mapping[str, Any]
 
 DRAFT = ROOT / "build" / "benchmarks"
-FIGURES, TABLES = "figures.json", "figures.md"
+FIGURES = "figures.json"
 PUBLISHED = DOCS / "benchmarks"
 _LOAD = "; load average before the start "
 
@@ -44,15 +44,11 @@ def _by_line(parts: Found) -> str:
     return "{\n" + ",\n".join(texts) + "\n}"
 
 
-def write_draft(folder: Path) -> str:
-    """Write the tables of the samples in the folder, and return the tables as Markdown."""
-    figures = json.loads((folder / FIGURES).read_text(encoding="utf-8"))
+def markdown(figures: Found) -> str:
+    """Return the tables of the results."""
     texts = (table.markdown() for table in tables(figures))
     blocks = "\n\n".join([*_machines(figures["machines"]), *texts])
-    samples = f"[Every sample as JSON]({PUBLISHED.name}/{FIGURES})\n"
-    text = f"{blocks}\n\n{samples}"
-    (folder / TABLES).write_text(text, encoding="utf-8")
-    return text
+    return f"{blocks}\n\n[Every sample as JSON]({PUBLISHED.name}/{FIGURES})\n"
 
 
 def _machines(machines: Mapping[str, str]) -> list[str]:
@@ -76,13 +72,12 @@ def tables(figures: Found) -> list[Table]:
     return [*all_tables, target_table(targets)]
 
 
-def publish() -> None:
-    """Write the draft's figures to the pages. Parts missing from the draft keep earlier figures."""
+def publish(new: Found) -> None:
+    """Write the results to the pages. Parts that were not measured keep earlier figures."""
     earlier = json.loads((PUBLISHED / FIGURES).read_text(encoding="utf-8"))
-    figures = merged(earlier, json.loads((DRAFT / FIGURES).read_text(encoding="utf-8")))
+    figures = merged(earlier, new)
     save(figures, PUBLISHED)
-    write_block("figures", write_draft(PUBLISHED))
-    (PUBLISHED / TABLES).unlink()
+    write_block("figures", markdown(figures))
     write_block("comparison", comparison(figures["parts"]))
 
 
@@ -94,7 +89,3 @@ def merged(earlier: Found, new: Found) -> Found:
         for section, parts in earlier.items()
     }
     return {section: {**kept.get(section, {}), **parts} for section, parts in new.items()}
-
-
-if __name__ == "__main__":
-    publish()
