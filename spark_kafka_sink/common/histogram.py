@@ -198,9 +198,9 @@ class HistogramBuilder:
         if len(new) >= _MANY:
             self._fold_numbers()
 
-    def add_duration(self, seconds: float, count: int = 1) -> None:
+    def add_duration(self, seconds: float) -> None:
         """Record a time that is given in seconds; it is stored in microseconds."""
-        self.add(round(seconds * MICROS_PER_S), count)
+        self.add(round(seconds * MICROS_PER_S))
 
     def add_durations(self, seconds: Sequence[tuple[float, int]]) -> None:
         """Record pairs of a time in seconds and a count; times are stored in microseconds."""

@@ -140,7 +140,7 @@ def write_report(
     _attempt(problem, path, timeout_s, lambda: _write_bytes(location, data), folder)
 
 
-def delete_local_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | None = None) -> None:
+def delete_local_report(path: str, folder: str | None = None) -> None:
     """Delete the local file that `write_report` would replace. Raises no ReportError.
 
     See `write_report` for `folder`.
@@ -149,7 +149,7 @@ def delete_local_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | N
         file = FileLocation.of(path).local
         if file is not None:
             problem = "the delivery report cannot be deleted from"
-            _attempt(problem, path, timeout_s, lambda: _delete(file), folder)
+            _attempt(problem, path, TIMEOUT_S, lambda: _delete(file), folder)
 
 
 def _delete(file: Path) -> None:
@@ -157,7 +157,7 @@ def _delete(file: Path) -> None:
         file.resolve().unlink()
 
 
-def delete_file(path: str, folders: int = 0, timeout_s: float = TIMEOUT_S) -> None:
+def delete_file(path: str, folders: int = 0) -> None:
     """Delete a file, and those of its `folders` nearest parent folders that become empty.
 
     Raises:
@@ -165,12 +165,10 @@ def delete_file(path: str, folders: int = 0, timeout_s: float = TIMEOUT_S) -> No
     """
     location = FileLocation.of(path)
     problem = "the old file cannot be deleted:"
-    _attempt(problem, path, timeout_s, lambda: _delete_at(location, folders))
+    _attempt(problem, path, TIMEOUT_S, lambda: _delete_at(location, folders))
 
 
-def delete_files(
-    folder: str, is_chosen: Callable[[str], bool], timeout_s: float = TIMEOUT_S
-) -> None:
+def delete_files(folder: str, is_chosen: Callable[[str], bool]) -> None:
     """Delete the files in a folder whose name is chosen. A missing folder has no files.
 
     Raises:
@@ -192,7 +190,7 @@ def delete_files(
             if is_chosen(file_info.base_name):
                 filesystem.delete_file(file_info.path)
 
-    _attempt("old files cannot be deleted from", folder, timeout_s, delete)
+    _attempt("old files cannot be deleted from", folder, TIMEOUT_S, delete)
 
 
 def _delete_at(location: FileLocation, folders: int) -> None:
@@ -213,14 +211,14 @@ def _delete_at(location: FileLocation, folders: int) -> None:
         filesystem.delete_dir(target)
 
 
-def read_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | None = None) -> str:
+def read_report(path: str, folder: str | None = None) -> str:
     """Return the text at a local path or a URI. See `write_report` for `folder`.
 
     Raises:
         ReportError: the text cannot be read, or not within the time limit.
     """
     location = FileLocation.of(path)
-    return _attempt(_UNREADABLE, path, timeout_s, lambda: _read_bytes(location).decode(), folder)
+    return _attempt(_UNREADABLE, path, TIMEOUT_S, lambda: _read_bytes(location).decode(), folder)
 
 
 def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:

@@ -182,7 +182,7 @@ def run_contestant(command: Sequence[str]) -> Sample:
     return Sample(**measured, startup_cpu_s=max(0.0, total - figures["cpu_s"]))
 
 
-def run_json(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Any:
+def run_json(command: Sequence[str]) -> Any:
     """Return the JSON value in the last line of output. Raises like `run_contestant`."""
     try:
         done = subprocess.run(
@@ -192,7 +192,7 @@ def run_json(command: Sequence[str], timeout_s: float = _TIMEOUT_S) -> Any:
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=timeout_s,
+            timeout=_TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired as error:

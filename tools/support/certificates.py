@@ -178,13 +178,11 @@ class CertificateAuthority:
         return (self.certificate, *above)
 
 
-def self_signed(
-    *hosts: str, validity: Validity = VALID, kind: KeyKind = KeyKind.EC
-) -> IssuedCertificate:
+def self_signed(*hosts: str) -> IssuedCertificate:
     """Return a self-signed server certificate."""
-    key = kind.new_key()
+    key = KeyKind.EC.new_key()
     names = x509.SubjectAlternativeName([general_name(host) for host in hosts])
-    builder = _builder(common_name(hosts[0]), key, validity).issuer_name(common_name(hosts[0]))
+    builder = _builder(common_name(hosts[0]), key, VALID).issuer_name(common_name(hosts[0]))
     certificate = builder.add_extension(names, critical=False).sign(key, hashes.SHA256())
     return IssuedCertificate(certificate, key)
 

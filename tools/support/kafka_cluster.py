@@ -107,9 +107,9 @@ class Cluster(ABC):
         except NodeError:
             self._run_all()
 
-    def partition_dir(self, topic: str, partition: int, node_id: int = 1) -> Path:
-        """Return the folder on a node that contains a partition's segments."""
-        return self.node(node_id).log_dir / f"{topic}-{partition}"
+    def partition_dir(self, topic: str, partition: int) -> Path:
+        """Return the folder on the first node that contains a partition's segments."""
+        return self.node(1).log_dir / f"{topic}-{partition}"
 
     def wait_ready(self) -> None:
         """Block until every running node listens and appears in the cluster's metadata.

@@ -79,12 +79,12 @@ def _take(port: int) -> bool:
     return True
 
 
-def free_port(host: str = "127.0.0.1") -> int:
+def free_port() -> int:
     """Return a free TCP port that no other test process will choose."""
     while True:
         port = random.randrange(*_PORTS)
         with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind((host, port))
+            probe.bind(("127.0.0.1", port))
             if _take(port):
                 return port
 

@@ -23,9 +23,9 @@ _SOURCE = Path(__file__).with_name("kfake")
 
 
 @contextmanager
-def kfake_cluster(version: str, nodes: int = 3) -> Iterator[str]:
-    """Run a cluster in memory; yield its bootstrap servers."""
-    ports = [str(free_port()) for _ in range(nodes)]
+def kfake_cluster(version: str) -> Iterator[str]:
+    """Run three nodes in memory; yield its bootstrap servers."""
+    ports = [str(free_port()) for _ in range(3)]
     process = subprocess.Popen(
         [_binary(version), *ports],
         stdin=subprocess.PIPE,

@@ -106,10 +106,8 @@ def old_messages(magic: int, count: int = 1) -> bytes:
     return bytes(builder.build())
 
 
-def produce_values(
-    topic: str, records: bytes | bytearray | None, acks: int = -1, partition: int = 0
-) -> Any:
-    data = {"index": partition, "records": records}
+def produce_values(topic: str, records: bytes | bytearray | None, acks: int = -1) -> Any:
+    data = {"index": 0, "records": records}
     return {
         "acks": acks,
         "timeout": TIMEOUT,

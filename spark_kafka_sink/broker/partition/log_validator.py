@@ -290,8 +290,8 @@ def transactional_header(records: memoryview | bytes | None) -> BatchHeader | No
     return header if is_one and not header.is_control else None
 
 
-def _invalid_record(message: str, records: dict[int, str] | None = None) -> RejectedBatchError:
-    return RejectedBatchError(ErrorCode.invalid_record, message, records)
+def _invalid_record(message: str) -> RejectedBatchError:
+    return RejectedBatchError(ErrorCode.invalid_record, message)
 
 
 def single_batch(records: memoryview | bytes | None) -> BatchHeader:

@@ -99,8 +99,6 @@ class Probe:
     read: Callable[..., Any]
     source: str
     """Where Spark, Python or Linux provides the value."""
-    tested: str
-    """Spark releases on which a write without the value is tested."""
     without: str
     """Effect on a write if the value is unavailable."""
 
@@ -120,13 +118,13 @@ def query_name(description: str | None, query_id: str) -> str:
 
 
 def _probe(
-    *, source: str, without: str, default: Any, tested: str = "3.5, 4.0, 4.1 and 4.3"
+    *, source: str, without: str, default: Any
 ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
     """Register a function that reads Spark's internals; it returns `default` if it fails."""
 
     def register(function: Callable[_P, _T]) -> Callable[_P, _T]:
         name = function.__name__
-        PROBES[name] = Probe(function, source, tested, without)
+        PROBES[name] = Probe(function, source, without)
 
         @wraps(function)
         def read(*args: _P.args, **kwargs: _P.kwargs) -> _T:
