@@ -74,20 +74,3 @@ def test_pickled_writer_contains_no_unused_secret(sink: Sink) -> None:
         KafkaProdDataSource({**options, **SECURED}).writer(schema, False)
     assert SENTINEL.encode() not in pickle.dumps(caught.value)
     assert SENTINEL not in str(caught.value)
-
-
-def test_references_are_not_resolved_before_pickling(sink: Sink, tmp_path: Path) -> None:
-    from spark_kafka_sink import KafkaProdDataSource  # needs data sources
-
-    file = tmp_path / "login"
-    file.write_text(f"{JAAS};")
-    options = {
-        "kafka.bootstrap.servers": "127.0.0.1:1",
-        "topic": "t",
-        **SECURED,
-        "kafka.sasl.jaas.config": f"file:{file}",
-    }
-    schema = sink.frame("value string").schema
-    pickled = pickle.dumps(KafkaProdDataSource(options).writer(schema, False))
-    assert str(file).encode() in pickled
-    assert SENTINEL.encode() not in pickled
