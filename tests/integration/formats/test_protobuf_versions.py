@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from pyspark.sql.types import ArrayType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from spark_kafka_sink import EmbeddedBroker, SchemaRegistryError
 from spark_kafka_sink.spark.datasource import KafkaProdDataSource
@@ -29,53 +29,6 @@ def write_texts(broker: EmbeddedBroker, schema: StructType, **options: str) -> N
     """Write a row in which each string is its column's name."""
     row = {name: name for name in schema.names}
     write_rows(broker, schema, [row], **PROTOBUF, **options)
-
-
-def test_readers_of_the_first_version_find_values_under_their_names(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
-    options = {"schema.registry.url": registry.url}
-    for names in ("id a b", "id b a", "b id", "new id a", "b a id", "id a"):
-        write_texts(broker, columns(names), **options)
-        versions = len(registry.subjects["events-value"])
-        payload = payloads(broker)[-1][6:]
-        for version in range(1, versions + 1):
-            message = reader_of(registry, version).FromString(payload)
-            fields = [(field.name, value) for field, value in message.ListFields()]
-            assert fields
-            assert all(name == value for name, value in fields)
-    assert registry.subjects == {"events-value": [1, 2, 3, 4, 5]}
-    texts = [schema["schema"] for schema in registry.schemas]
-    assert 'reserved 2;\n  reserved "a";' in texts[1]
-    assert 'reserved 3;\n  reserved "b";' in texts[2]
-    ids = [int.from_bytes(payload[1:5]) for payload in payloads(broker)]
-    assert ids == [1, 1, 2, 3, 4, 5]
-
-
-def test_nested_columns_and_keys_keep_their_numbers(
-    broker: EmbeddedBroker, registry: SmallRegistry
-) -> None:
-    options = {**PROTOBUF, "schema.registry.url": registry.url, "key.format": "protobuf-confluent"}
-    rows: list[dict[str, Any]] = []
-    for names in ("x y", "y x", "new y"):
-        inner = columns(names)
-        row = {name: name for name in names.split()}
-        types = {"one": inner, "many": ArrayType(inner), "map": MapType(StringType(), inner)}
-        schema = StructType(
-            [StructField("key", inner), StructField("value", columns("one many map", **types))]
-        )
-        rows = [{"key": row, "value": {"one": row, "many": [row], "map": [("k", row)]}}]
-        write_rows(broker, schema, rows, **options)
-    assert {subject: len(ids) for subject, ids in registry.subjects.items()} == {
-        "events-key": 2,
-        "events-value": 2,
-    }
-    last = broker.records("events")[-1]
-    value = reader_of(registry, 1).FromString((last.value or b"")[6:])
-    for message in (value.one, value.many[0], value.map["k"]):
-        assert (message.x, message.y) == ("", "y")
-    key = reader_of(registry, 1, "key").FromString((last.key or b"")[6:])
-    assert (key.x, key.y) == ("", "y")
 
 
 def test_without_registration_the_numbers_of_the_latest_version_are_found(
