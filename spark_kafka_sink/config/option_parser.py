@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from typing import TYPE_CHECKING, Any
+from urllib.parse import SplitResult, urlsplit
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.masking import is_redacted, safe_repr
@@ -64,6 +65,14 @@ def parse_values(
         else option.default
         for option in table
     }
+
+
+def parse_url(text: str) -> SplitResult:
+    """Return the parts of a URL. All are empty if Python rejects it, such as https://[host]."""
+    try:
+        return urlsplit(text)
+    except ValueError:
+        return urlsplit("")
 
 
 def is_number(text: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
@@ -29,7 +29,7 @@ from spark_kafka_sink.config.option_definition import (
     secret_option,
     text_option,
 )
-from spark_kafka_sink.config.option_parser import conflict_error
+from spark_kafka_sink.config.option_parser import conflict_error, parse_url
 from spark_kafka_sink.config.security.security_config import ClientCredentialsLogin, TlsConfig
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.security.security_values import SecurityValues, parse_setting
@@ -272,7 +272,7 @@ def _warn_unused(user_options: Mapping[str, str], parts: tuple[str, ...]) -> Non
 
 def _check_url(urls: str) -> None:
     for url in urls.split(","):
-        parts = urlsplit(url.strip())
+        parts = parse_url(url.strip())
         if parts.scheme not in ("http", "https", "mock") or not parts.netloc:
             raise ConfigError(
                 f"option {URL} is not the URL of a schema registry",
@@ -335,7 +335,7 @@ def _user_info(values: Mapping[str, Any], user_options: Mapping[str, str]) -> Se
                 hint="Set basic.auth.credentials.source=USER_INFO, or remove basic.auth.user.info.",
             )
         return user_info
-    parts = urlsplit(str(values[URL]).split(",")[0])
+    parts = parse_url(str(values[URL]).split(",")[0])
     if user_info is None and source == "URL" and parts.username:
         text = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         return Secret(f"literal:{text}", URL)

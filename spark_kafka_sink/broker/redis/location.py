@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 from spark_kafka_sink.broker.redis.entries import DEFAULT_SEQUENCE_BITS, EntryIds
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.masking import redact_uri, safe_repr
+from spark_kafka_sink.config.option_parser import parse_url
 
 _SCHEMES = ("redis", "rediss", "unix")
 _DEFAULT_PREFIX = "korvet"
@@ -43,10 +45,10 @@ class RedisLocation:
         Raises:
             ConfigError: the URL is invalid.
         """
-        parts = urlsplit(url)
+        parts = parse_url(url)
         if parts.scheme not in _SCHEMES:
             raise ConfigError(
-                f"unknown storage {parts.scheme or url!r}",
+                f"unknown storage {parts.scheme or safe_repr(redact_uri(url))}",
                 hint="Set log, or redis://host:port/db?prefix=name.",
             )
         query = dict(parse_qsl(parts.query))

@@ -15,13 +15,14 @@ import re
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.common.logs import warn_once
 from spark_kafka_sink.common.masking import has_credentials
 from spark_kafka_sink.common.secret import FILE, Secret
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
+from spark_kafka_sink.config.option_parser import parse_url
 from spark_kafka_sink.config.security.java_classes import LoginHandler, login_handler
 from spark_kafka_sink.config.security.security_config import (
     ClientCredentialsLogin,
@@ -41,6 +42,7 @@ from spark_kafka_sink.config.security.tls import ca_file, tls_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from urllib.parse import SplitResult
 
     from spark_kafka_sink.config.security.jaas import JaasOptions
 
@@ -246,7 +248,7 @@ def _static_token(values: SecurityValues, options: JaasOptions) -> Secret | None
 
 
 def _url_of_file(values: SecurityValues) -> SplitResult | None:
-    url = urlsplit(values.text(_URL) or "")
+    url = parse_url(values.text(_URL) or "")
     return url if url.scheme.lower() == "file" else None
 
 
@@ -294,7 +296,7 @@ def _timeout_ms(values: SecurityValues, options: JaasOptions, action: str) -> in
 
 
 def _check_url(url: str, option: str) -> None:
-    parts = urlsplit(url)
+    parts = parse_url(url)
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
         raise ConfigError(
             f"option {option} is not the URL of an OAuth issuer",

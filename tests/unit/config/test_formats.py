@@ -253,6 +253,6 @@ def test_incomplete_oauth_login_is_rejected() -> None:
     assert bearer.issuer.scope == "read"
 
 
-@pytest.mark.parametrize("url", ["r:8081", "ftp://r", "http://"])
+@pytest.mark.parametrize("url", ["r:8081", "ftp://r", "http://", "http://[r]", "http://r,http://["])
 def test_registry_url_is_validated(url: str) -> None:
     assert "not the URL" in rejection_of(**{**REGISTRY, "schema.registry.url": url})

@@ -72,11 +72,19 @@ def test_url_without_path_has_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["memory", "http://h", "redis://h?replicas=many", "redis://h?sequence_bits=40"]
+    "url",
+    [
+        "memory",
+        "http://h",
+        "redis://h?replicas=many",
+        "redis://h?sequence_bits=40",
+        "redis://u:secret@[h]",
+    ],
 )
 def test_invalid_url_is_rejected(url: str) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError) as caught:
         RedisLocation.parse(url)
+    assert "secret" not in str(caught.value)
 
 
 def test_url_that_redis_py_rejects() -> None:

@@ -277,6 +277,8 @@ def test_unsupported_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"sasl.oauthbearer.method": "oidc"}, None, "which requires a token"),
         ({URL: "issuer.example"}, None, f"option kafka.{URL} is not the URL of an OAuth issuer"),
         ({URL: "ftp://issuer"}, None, "is not the URL of an OAuth issuer"),
+        ({URL: "https://[tenant]/"}, None, "is not the URL of an OAuth issuer"),
+        ({URL: "https://a:sentinel@\u2100/"}, None, "is not the URL of an OAuth issuer"),
         ({URL: "https://me:sentinel@issuer/t"}, None, f"option kafka.{URL} contains credentials"),
         (ISSUER, None, "is set, which requires kafka.sasl.oauthbearer.client.credentials"),
         (ISSUER, 'clientId="me"', "credentials.client.secret. Set it, or clientSecret in"),
