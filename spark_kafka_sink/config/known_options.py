@@ -80,7 +80,12 @@ IGNORED_KEYS = (
     | _IGNORED_CONSUMER_KEYS
     | IGNORED_LIBRDKAFKA_KEYS
     | _LIBRDKAFKA_CONSUMER_KEYS
-    | names_in("id.compatibility.strict latest.compatibility.strict max.schemas.per.subject")
+    | names_in(
+        """
+        auto.include.jmx.reporter id.compatibility.strict latest.compatibility.strict
+        max.schemas.per.subject
+        """
+    )
 )
 
 _CALLBACKS = names_in(
@@ -92,11 +97,13 @@ _CALLBACKS = names_in(
 )
 """Options of librdkafka that can be set only by a program."""
 
+_PROVIDERS = "config.providers"
 _COUNTERPARTS = {
     "block.on.buffer.full": "kafka.max.block.ms",
     "broker.list": "kafka.bootstrap.servers",
     "brokers": "kafka.bootstrap.servers",
     "compression": "kafka.compression.type",
+    _PROVIDERS: "env:NAME or file:PATH as the value instead of ${provider:...}",
     "dr_cb": "reportPath",
     "dr_msg_cb": "reportPath",
     "metadata.fetch.timeout.ms": "kafka.max.block.ms",
@@ -112,15 +119,14 @@ _COUNTERPARTS = {
 
 SERIALIZERS = frozenset({"key.serializer", "value.serializer"})
 
-UNSAFE_PREFIXES = ("transactional.",)
+UNSAFE_PREFIXES = (_PROVIDERS, "transactional.")
 """Prefixes of options that are unsafe to ignore: data would be sent without the requested
-guarantee.
+guarantee, and references such as ${env:NAME} would be used as passwords.
 """
 
 UNSAFE_KEYS = names_in(
     """
-    config.providers interceptor.classes interceptors plugin.library.paths
-    transaction.two.phase.commit.enable
+    interceptor.classes interceptors plugin.library.paths transaction.two.phase.commit.enable
     """
 )
 """Options that are unsafe to ignore: the written data would differ from what was requested."""
@@ -304,7 +310,7 @@ def _reject_unsafe(name: str) -> None:
     if name.startswith(UNSAFE_PREFIXES) or name in UNSAFE_KEYS | UNSAFE_REGISTRY_KEYS:
         raise ConfigError(
             f"option {PREFIX}{safe_name(name)} is not supported by this version",
-            hint=_replacement_hint(name)
+            hint=_replacement_hint(_PROVIDERS if name.startswith(_PROVIDERS) else name)
             or "It cannot be ignored safely. Remove it to write without it.",
         )
 

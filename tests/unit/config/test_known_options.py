@@ -20,6 +20,7 @@ OPTIONS = [
     *(f"kafka.{name}" for name in known_options.PRODUCER_NAMES | SECURITY_NAMES),
     *known_options.SINK_NAMES.values(),
 ]
+OF_KAFKA_3 = "auto.include.jmx.reporter"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,9 @@ def test_unknown_producer_option_fails_without_a_suggestion() -> None:
     assert "unknown option kafka.zzzzzz" in failure({"kafka.zzzzzz": "1"})
 
 
-@pytest.mark.parametrize("name", sorted({*known_options.IGNORED_KEYS, *IGNORED_SECURITY_KEYS}))
+@pytest.mark.parametrize(
+    "name", sorted({*known_options.IGNORED_KEYS, *IGNORED_SECURITY_KEYS, OF_KAFKA_3})
+)
 def test_option_that_is_safe_to_ignore_warns_once(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -117,6 +120,13 @@ def test_options_that_select_another_schema_are_rejected(name: str, prefix: str)
 @pytest.mark.parametrize("name", ["transactional.id", "interceptor.classes", "config.providers"])
 def test_option_that_is_unsafe_to_ignore_is_rejected(name: str) -> None:
     assert f"kafka.{name} is not supported by this version" in failure({f"kafka.{name}": "x"})
+
+
+@pytest.mark.parametrize("name", ["config.providers", "config.providers.env.class"])
+def test_rejected_config_provider_names_the_references_of_this_sink(name: str) -> None:
+    assert failure({f"kafka.{name}": "x"}).endswith(
+        "Use env:NAME or file:PATH as the value instead of ${provider:...}."
+    )
 
 
 @pytest.mark.parametrize("name", sorted(REJECTED_SECURITY_KEYS))
