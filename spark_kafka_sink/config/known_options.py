@@ -20,7 +20,7 @@ from spark_kafka_sink.config.aliases import ALIASES, NamedOptions
 from spark_kafka_sink.config.option_definition import PREFIX, names_in
 from spark_kafka_sink.config.option_parser import synonym_error
 from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS, SINK_OPTIONS
-from spark_kafka_sink.config.schema_registry import REGISTRY_ALIASES, REGISTRY_NAMES
+from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES, REGISTRY_PREFIX
 from spark_kafka_sink.config.security import security_names
 from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from spark_kafka_sink.config.topic_creation import CONFIG_PREFIX
@@ -200,10 +200,13 @@ def is_kafka_option(name: str) -> bool:
 
 
 def registry_name(name: str) -> str | None:
-    """Return the unprefixed name of a schema registry option, or None for any other option."""
+    """Return the unprefixed name of a schema registry option, or None for any other option.
+
+    As in Java's client of the registry, names may begin with `schema.registry.`.
+    """
     plain = name.removeprefix(PREFIX)
-    plain = REGISTRY_ALIASES.get(plain, plain)
-    return plain if plain in REGISTRY_NAMES else None
+    spellings = (plain, plain.removeprefix(REGISTRY_PREFIX))
+    return next((spelling for spelling in spellings if spelling in REGISTRY_NAMES), None)
 
 
 def split_options(options: Mapping[str, str]) -> UserOptions:

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 
 URL = "schema.registry.url"
 _NO_REGISTRY = "neither value.format nor key.format uses a registry"
-TLS_PREFIX = "schema.registry."
-"""Prefix of the registry's TLS options, which have the same meaning as those of the brokers."""
+REGISTRY_PREFIX = "schema.registry."
+"""Prefix of the registry's TLS options, which have the same meaning as those of the brokers. The
+names of other options may also have it.
+"""
 _STRATEGIES = "io.confluent.kafka.serializers.subject."
 _FRAMINGS = "io.confluent.kafka.serializers.schema.id."
 _TLS_NAMES = (
@@ -54,11 +56,6 @@ _TLS_NAMES = (
     "ssl.key.password",
 )
 _LOG = logging.getLogger(__name__)
-REGISTRY_ALIASES = {
-    "schema.registry.basic.auth.user.info": "basic.auth.user.info",
-    "schema.registry.basic.auth.credentials.source": "basic.auth.credentials.source",
-}
-"""Older names of Java's options."""
 
 
 class SubjectStrategy(Enum):
@@ -242,7 +239,7 @@ class RegistryConfig:
 REGISTRY_OPTIONS = (
     *options_of(RegistryConfig),
     *(
-        replace(security_option, name=f"{TLS_PREFIX}{security_option.name}")
+        replace(security_option, name=f"{REGISTRY_PREFIX}{security_option.name}")
         for security_option in SECURITY_OPTIONS
         if security_option.name in _TLS_NAMES
     ),
@@ -385,8 +382,10 @@ def _missing_error(option: str) -> ConfigError:
 def _registry_tls(user_options: Mapping[str, str]) -> TlsConfig | None:
     """Return the TLS settings for the registry, or None if no option is set."""
     values = {
-        name: parse_setting(name, user_options[f"{TLS_PREFIX}{name}"], f"{TLS_PREFIX}{name}")
+        name: parse_setting(
+            name, user_options[f"{REGISTRY_PREFIX}{name}"], f"{REGISTRY_PREFIX}{name}"
+        )
         for name in _TLS_NAMES
-        if f"{TLS_PREFIX}{name}" in user_options
+        if f"{REGISTRY_PREFIX}{name}" in user_options
     }
-    return tls_config(SecurityValues(values, prefix=TLS_PREFIX)) if values else None
+    return tls_config(SecurityValues(values, prefix=REGISTRY_PREFIX)) if values else None

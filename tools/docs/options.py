@@ -18,7 +18,7 @@ from spark_kafka_sink.config.option_tables import (
     WriteOptions,
 )
 from spark_kafka_sink.config.profiles import load_profile
-from spark_kafka_sink.config.schema_registry import TLS_PREFIX, RegistryConfig
+from spark_kafka_sink.config.schema_registry import REGISTRY_PREFIX, RegistryConfig
 from spark_kafka_sink.config.security.security_names import (
     IGNORED_BROKER_SECURITY_KEYS,
     IGNORED_JAVA_SECURITY_KEYS,
@@ -101,7 +101,7 @@ def _option_row(option: Option, prefix: str = "") -> tuple[str, ...]:
 
 def _meaning(option: Option) -> str:
     docs = _option_docs()
-    return docs.get(option.name) or docs[option.name.removeprefix(TLS_PREFIX)]
+    return docs.get(option.name) or docs[option.name.removeprefix(REGISTRY_PREFIX)]
 
 
 @cache

@@ -6,7 +6,7 @@ import pytest
 
 from spark_kafka_sink.cli.kafka_options import parse_write_options
 from spark_kafka_sink.common.errors import ConfigError
-from spark_kafka_sink.config.schema_registry import REGISTRY_ALIASES, REGISTRY_NAMES
+from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES
 from spark_kafka_sink.config.sink_config import ProducerConfig
 
 LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required password="a=b";'
@@ -67,7 +67,7 @@ def test_registry_in_a_properties_file_is_ignored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "java.config"
-    names = sorted(REGISTRY_NAMES | REGISTRY_ALIASES.keys())
+    names = sorted({*REGISTRY_NAMES, "schema.registry.basic.auth.user.info"})
     file.write_text("".join(f"{name}=x\n" for name in names) + "acks=all\n")
     assert parse_write_options(file, []) == {"kafka.acks": "all"}
     assert [record.getMessage().split()[1] for record in caplog.records] == names

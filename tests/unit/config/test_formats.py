@@ -177,6 +177,23 @@ def test_registry_options_may_have_the_prefix() -> None:
     )
 
 
+@pytest.mark.parametrize("prefix", ["", "kafka."])
+def test_registry_options_may_have_the_prefix_of_javas_client(prefix: str) -> None:
+    config = registry(
+        **{
+            f"{prefix}schema.registry.bearer.auth.token": "token",
+            f"{prefix}schema.registry.max.retries": "7",
+            f"{prefix}schema.registry.basic.auth.user.info": "me:pw",
+        }
+    )
+    assert config.bearer is not None
+    assert config.user_info is not None
+    assert config.max_retries == 7
+    assert "synonyms" in rejection_of(
+        **REGISTRY, **{"schema.registry.max.retries": "1", "max.retries": "2"}
+    )
+
+
 def test_classes_with_and_without_package() -> None:
     for prefix in ("", STRATEGIES):
         option = {"value.subject.name.strategy": f"{prefix}RecordNameStrategy"}
