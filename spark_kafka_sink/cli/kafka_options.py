@@ -12,7 +12,7 @@ import typer
 
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.logs import quiet_log, warn_once
-from spark_kafka_sink.common.masking import safe_name
+from spark_kafka_sink.common.masking import describe_text, safe_name
 from spark_kafka_sink.common.similar_names import MIN_TYPO_RATIO, nearest
 from spark_kafka_sink.config.config_builder import BOOTSTRAP_OPTION
 from spark_kafka_sink.config.known_options import (
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 
 _LOG = logging.getLogger(__name__)
+_NO_VALUE = (
+    "A line with %s has no effect, because it has no value: end each line of a value except the "
+    "last with a backslash"
+)
 OptionArguments = Annotated[
     list[str] | None,
     typer.Option(
@@ -151,11 +155,20 @@ def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:
     for full_name, value in properties.items():
         name = full_name.removeprefix(PREFIX)
         reason = None if known else _no_effect(name)
-        if reason is not None:
+        if not value.strip("=") and not _is_option(name):
+            # This can be part of a value, such as a private key.
+            warn_once(_LOG, _NO_VALUE, describe_text(name))
+        elif reason is not None:
             warn_once(_LOG, "Option %s has no effect: %s", safe_name(name), reason)
         elif name not in SERIALIZERS:
             options[_prefixed_name(name, known)] = value
     return options
+
+
+def _is_option(name: str) -> bool:
+    lower = name.lower()
+    is_sink_option = lower in SINK_NAMES or lower.startswith(CONFIG_PREFIX)
+    return is_sink_option or is_kafka_option(name) or registry_name(lower) is not None
 
 
 def _no_effect(name: str) -> str | None:

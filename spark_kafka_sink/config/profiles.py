@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
+from spark_kafka_sink.common.masking import safe_name
 from spark_kafka_sink.config.enums import ProfileName
 
 if TYPE_CHECKING:
@@ -90,7 +91,8 @@ def _parse_line(line: str) -> tuple[str, str]:
     name = _ESCAPE.sub(_unescape, match["name"])
     if re.search(r"(?<!\\)(\\\\)*\\u(?![0-9A-Fa-f]{4})", line):
         raise ConfigError(
-            f"the value of {name[:100]} has a \\u that is not followed by four hexadecimal digits",
+            f"the value of {safe_name(name)} has a \\u that is not followed by four hexadecimal "
+            "digits",
             hint="Write each backslash twice in this file.",
         )
     return name, _ESCAPE.sub(_unescape, match["value"])

@@ -87,6 +87,19 @@ def test_options_of_other_programs_in_a_file(
     assert "no effect" in caplog.text
 
 
+@pytest.mark.parametrize("line", ["MIIEsentinel0", "  sentinel", "sentinel12==", "sentinel-4;"])
+def test_line_of_a_value_is_not_shown(
+    tmp_path: Path, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"bootstrap.servers=h:1\nssl.key.password=x\n{line}\n")
+    for allow_sink_options in (False, True):
+        options = parse_write_options(file, [], allow_sink_options=allow_sink_options)
+        assert ProducerConfig.parse(options).bootstrap_servers == ("h:1",)
+    assert "has no value: end each line of a value except the last with a backslash" in caplog.text
+    assert "sentinel" not in caplog.text
+
+
 def test_typo_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("securty.protocol=SSL\n")
@@ -116,6 +129,8 @@ def test_unreadable_file_is_named(tmp_path: Path) -> None:
     assert "cannot be read: it is not UTF-8" in failure(file)
     file.write_text("p=sentinel\\user")
     assert "the value of p has a \\u that is not followed" in failure(file)
+    file.write_text('"sentinel\\user";')
+    assert "the value of (a text of 15 characters) has a \\u" in failure(file)
 
 
 @pytest.mark.parametrize("name", ["acks", "kafka.sasl.password", "ssl.key.password"])
