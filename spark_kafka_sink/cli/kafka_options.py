@@ -21,6 +21,7 @@ from spark_kafka_sink.config.known_options import (
     SINK_NAMES,
     is_kafka_option,
     registry_name,
+    table_name,
     unknown_option_error,
 )
 from spark_kafka_sink.config.option_definition import PREFIX
@@ -124,7 +125,10 @@ def parse_write_options(
     """
     known = SINK_NAMES if allow_sink_options else {}
     from_file = _from_file(config, known) if config is not None else {}
-    return from_file | dict(_parse_option(text, known) for text in option_texts)
+    arguments = dict(_parse_option(text, known) for text in option_texts)
+    overridden = {_table_name(name) for name in arguments}
+    kept = {name: value for name, value in from_file.items() if _table_name(name) not in overridden}
+    return _with_java_name(kept | arguments)
 
 
 def connection_options(
@@ -143,6 +147,23 @@ def connection_options(
     if BOOTSTRAP_OPTION not in options:
         raise ConfigError("no bootstrap servers are set", hint="Add --bootstrap-servers host:port.")
     return options
+
+
+def _table_name(name: str) -> str:
+    """Return the name in the tables of an option of any spelling."""
+    lower = name.lower()
+    return registry_name(lower) or table_name(lower.removeprefix(PREFIX))
+
+
+def _with_java_name(options: dict[str, str]) -> dict[str, str]:
+    """Return the options, in which the bootstrap servers have Java's name unless it is taken."""
+    if BOOTSTRAP_OPTION in options:
+        return options
+    java_name = _table_name(BOOTSTRAP_OPTION)
+    return {
+        BOOTSTRAP_OPTION if _table_name(name) == java_name else name: value
+        for name, value in options.items()
+    }
 
 
 def _from_file(config: Path, known: Mapping[str, str]) -> dict[str, str]:

@@ -209,6 +209,12 @@ def registry_name(name: str) -> str | None:
     return next((spelling for spelling in spellings if spelling in REGISTRY_NAMES), None)
 
 
+def table_name(name: str) -> str:
+    """Return the name in the tables of a `kafka.` option without prefix, which can be an alias."""
+    alias = ALIASES.get(name) or security_names.SECURITY_ALIASES.get(name)
+    return name if alias is None else alias.option
+
+
 def split_options(options: Mapping[str, str]) -> UserOptions:
     """Split options into the options of the producer, of security and of the sink.
 
@@ -262,8 +268,7 @@ def _add_kafka_option(user_options: UserOptions, name: str, value: str) -> None:
     Raises:
         ConfigError: the name is unknown, or ignoring it would be unsafe.
     """
-    alias = ALIASES.get(name) or security_names.SECURITY_ALIASES.get(name)
-    option = name if alias is None else alias.option
+    option = table_name(name)
     if option in PRODUCER_NAMES | security_names.SECURITY_NAMES:
         security_names.reject_misplaced(option, f"{PREFIX}{name}", value)
     if name in PRODUCER_NAMES or name in ALIASES:

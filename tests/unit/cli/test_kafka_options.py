@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_kafka_sink.cli.kafka_options import parse_write_options
+from spark_kafka_sink.cli.kafka_options import (
+    ConnectionArguments,
+    connection_options,
+    parse_write_options,
+)
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.schema_registry import REGISTRY_NAMES
 from spark_kafka_sink.config.sink_config import ProducerConfig
@@ -45,6 +49,37 @@ def test_command_line_overrides_the_file(tmp_path: Path) -> None:
         "kafka.sasl.jaas.config": LOGIN,
         "kafka.client.id": "a=b",
     }
+
+
+@pytest.mark.parametrize(
+    ("in_file", "argument"),
+    [
+        ("sasl.mechanisms=PLAIN", "kafka.sasl.mechanism=GSSAPI"),
+        ("kafka.linger.ms=1", "queue.buffering.max.ms=2"),
+        ("kafka.acks=1", "kafka.ACKS=all"),
+        ("schema.registry.basic.auth.user.info=a:b", "basic.auth.user.info=c:d"),
+    ],
+)
+def test_command_line_overrides_an_option_by_another_name(
+    tmp_path: Path, in_file: str, argument: str
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(in_file)
+    name, _, value = argument.partition("=")
+    prefix = "kafka." if name == "queue.buffering.max.ms" else ""
+    options = parse_write_options(file, [argument], allow_sink_options=True)
+    assert options == {f"{prefix}{name}": value}
+
+
+@pytest.mark.parametrize("name", ["metadata.broker.list", "kafka.BOOTSTRAP.servers"])
+def test_bootstrap_servers_by_another_name(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "kcat.conf"
+    file.write_text(f"{name.replace('BOOTSTRAP', 'bootstrap')}=h:1\n")
+    expected = {"kafka.bootstrap.servers": "h:1"}
+    assert connection_options(ConnectionArguments(config=file)) == expected
+    assert connection_options(ConnectionArguments(option=[f"{name}=h:1"])) == expected
+    with_argument = ConnectionArguments(config=file, bootstrap_servers="b:2")
+    assert connection_options(with_argument) == {"kafka.bootstrap.servers": "b:2"}
 
 
 def test_no_arguments_give_no_options() -> None:
