@@ -149,6 +149,7 @@ class Authenticator:
         assert self._exchange is not None
         code, reason = int(response.error_code), quoted(response.error_message or "")
         if code:
+            self._exchange.reject()
             raise AuthenticationError(
                 f"the broker rejected the login with SASL mechanism {self._shown_mechanism}"
                 + (f": {reason}" if reason else ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -48,9 +49,9 @@ def decode_text(message: bytes, mechanism: str) -> str:
 class SaslExchange:
     """One authentication on one connection; each re-authentication uses a new exchange.
 
-    Both methods can block for a long time (to fetch a token, request a ticket, or hash a password).
-    Therefore they are called one at a time on a thread that is allowed to block, never on the
-    sender thread.
+    The methods that return a message can block for a long time (to fetch a token, request a ticket,
+    or hash a password). Therefore they are called one at a time on a thread that is allowed to
+    block, never on the sender thread.
 
     Args:
         mechanism: the mechanism's name in SaslHandshake. It is OAUTHBEARER for AWS_MSK_IAM.
@@ -86,3 +87,8 @@ class SaslExchange:
             return self._messages.send(challenge)
         except StopIteration:
             return None
+
+    def reject(self) -> None:
+        """Let the mechanism discard what the broker has rejected, such as a token."""
+        with suppress(AuthenticationError):
+            self._messages.throw(AuthenticationError("the broker rejected the login"))

@@ -64,10 +64,15 @@ def _messages(
 ) -> Messages:
     """Yield the token and the extensions; acknowledge an error and raise it.
 
-    An empty response indicates success. A rejected token is not used for other connections.
+    An empty response indicates success. A rejected token is not used for other connections. Kafka's
+    brokers describe the error in a response; others reject the login at once.
     """
     token = cache.token(source, policy)
-    response = yield _client_first(token, extensions)
+    try:
+        response = yield _client_first(token, extensions)
+    except AuthenticationError:
+        cache.forget(token)
+        raise
     if response:
         cache.forget(token)
         error = _describe_error(decode_text(response, _MECHANISM))

@@ -152,12 +152,15 @@ def test_rejection_contains_the_brokers_message(
 
 @pytest.mark.parametrize("mechanism", Mechanism)
 def test_rejection_with_every_mechanism_has_a_hint(mechanism: Mechanism) -> None:
-    login = authenticator(Script(b"first"), mechanism)
+    script = Script(b"first")
+    login = authenticator(script, mechanism)
     login.resume(step(login))
     login.handle_handshake(handshake_answer())
     with pytest.raises(AuthenticationError) as seen:
         login.handle_authenticate(answer(code=FAILED))
     assert seen.value.hint
+    with pytest.raises(AuthenticationError, match="after its end"):
+        script.next_response(b"")
 
 
 class FailingScript(Script):

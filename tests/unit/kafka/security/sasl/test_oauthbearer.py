@@ -111,12 +111,16 @@ def test_garbage_never_succeeds(challenge: bytes) -> None:
         login.next_response(challenge)
 
 
-def test_rejected_token_is_not_reused() -> None:
+@pytest.mark.parametrize("challenge", [b'{"status":"invalid_token"}', None])
+def test_rejected_token_is_not_reused(challenge: bytes | None) -> None:
     source, cache = CountingSource(), TokenCache()
     first = bearer_exchange(source, RefreshPolicy(), cache=cache)
     again = bearer_exchange(source, RefreshPolicy(), cache=cache)
     after = bearer_exchange(source, RefreshPolicy(), cache=cache)
     assert first.initial_response() == again.initial_response()
-    again.next_response(b'{"status":"invalid_token"}')
+    if challenge is None:
+        again.reject()
+    else:
+        again.next_response(challenge)
     assert after.initial_response() == b"n,,\x01auth=Bearer token-2\x01\x01"
     assert source.fetched == 2
