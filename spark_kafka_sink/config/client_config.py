@@ -81,7 +81,7 @@ class ClientConfig:
     metadata_max_age_ms: int = long_field("metadata.max.age.ms", 300_000)
     """Maximum age of metadata (leaders, partitions) before it is refreshed."""
     metadata_recovery_strategy: enums.RecoveryStrategy = enum_field(
-        "metadata.recovery.strategy", enums.RecoveryStrategy.REBOOTSTRAP
+        "metadata.recovery.strategy", enums.RecoveryStrategy.REBOOTSTRAP, ignores_case=True
     )
     """Action if no known broker is reachable: start again from bootstrap.servers (rebootstrap),
     or keep trying the known brokers (none).

@@ -66,6 +66,8 @@ class Option:
     """The allowed texts, or the members of a `StrEnum`; empty if any text is allowed."""
     hints: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Hints for texts that are not allowed, by text; the key "" matches any other text."""
+    ignores_case: bool = False
+    """True if `choices` match in any case, as they do for all options that Java does not have."""
     is_java_option: bool = True
     """True if Java's producer has the option; False if its values are spelled as in librdkafka."""
 
@@ -111,9 +113,9 @@ text_option = partial(Option, OptionType.STRING)
 secret_option = partial(Option, OptionType.PASSWORD)
 
 
-def enum_option(name: str, default: StrEnum) -> Option:
+def enum_option(name: str, default: StrEnum, *, ignores_case: bool = False) -> Option:
     """Return an option whose values are the members of an enum."""
-    return text_option(name, default, choices=tuple(type(default)))
+    return text_option(name, default, choices=tuple(type(default)), ignores_case=ignores_case)
 
 
 def option_field(option: Option, default: Any = _OWN_DEFAULT) -> Any:
@@ -131,9 +133,9 @@ def option_field(option: Option, default: Any = _OWN_DEFAULT) -> Any:
     )
 
 
-def enum_field(name: str, default: StrEnum) -> Any:
+def enum_field(name: str, default: StrEnum, *, ignores_case: bool = False) -> Any:
     """Declare a field, and an option whose values are the members of an enum."""
-    return option_field(enum_option(name, default))
+    return option_field(enum_option(name, default, ignores_case=ignores_case))
 
 
 def _field_factory(kind: OptionType) -> Callable[..., Any]:

@@ -34,8 +34,6 @@ different option, so it is not shown.
 def parse_value(option: Option, value: str, key: str) -> Parsed:
     """Parse one value; `key` is the option's name as the user wrote it.
 
-    As in librdkafka, choices of an option that Java does not have match in any case.
-
     Raises:
         ConfigError: the value is not allowed.
     """
@@ -81,7 +79,7 @@ def is_number(text: str) -> bool:
 
 
 def _parse_choice(option: Option, text: str, key: str) -> str:
-    fold = str if option.is_java_option else str.lower
+    fold = str.lower if option.ignores_case or not option.is_java_option else str
     match = next((choice for choice in option.choices if fold(choice) == fold(text)), None)
     if match is None:
         hint = option.hints.get(text) or did_you_mean(text, option.choices)

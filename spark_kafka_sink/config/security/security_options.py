@@ -7,6 +7,8 @@ strings in this table; `tls` parses them.
 
 from __future__ import annotations
 
+from functools import partial
+
 from spark_kafka_sink.config.option_definition import (
     boolean_option,
     double_option,
@@ -18,7 +20,12 @@ from spark_kafka_sink.config.option_definition import (
 )
 from spark_kafka_sink.config.security.security_config import Mechanism, SecurityProtocol, StoreType
 
-_STORES = tuple(store_type.value for store_type in StoreType)
+_store_option = partial(
+    text_option,
+    java_default=StoreType.JKS.value,
+    choices=tuple(store_type.value for store_type in StoreType),
+    ignores_case=True,
+)
 
 
 class SecurityOptions:
@@ -28,6 +35,7 @@ class SecurityOptions:
         "security.protocol",
         "PLAINTEXT",
         choices=tuple(security_protocol.value for security_protocol in SecurityProtocol),
+        ignores_case=True,
     )
     """Security protocol: PLAINTEXT, TLS (SSL), login (SASL_PLAINTEXT), or both (SASL_SSL)."""
 
@@ -36,7 +44,7 @@ class SecurityOptions:
     """File with the trusted certificate authorities; default: the system's authorities."""
     ssl_truststore_password = secret_option("ssl.truststore.password", None)
     """Password of the truststore; not for PEM."""
-    ssl_truststore_type = text_option("ssl.truststore.type", "JKS", choices=_STORES)
+    ssl_truststore_type = _store_option("ssl.truststore.type")
     """Format of the truststore."""
     ssl_truststore_certificates = secret_option("ssl.truststore.certificates", None)
     """Trusted certificates as PEM text, instead of a file."""
@@ -48,7 +56,7 @@ class SecurityOptions:
     """File with the client's certificate and key, for mutual TLS."""
     ssl_keystore_password = secret_option("ssl.keystore.password", None)
     """Password of the keystore; not for PEM."""
-    ssl_keystore_type = text_option("ssl.keystore.type", "JKS", choices=_STORES)
+    ssl_keystore_type = _store_option("ssl.keystore.type")
     """Format of the keystore."""
     ssl_keystore_certificate_chain = secret_option("ssl.keystore.certificate.chain", None)
     """The client's certificate chain as PEM text, instead of a file."""
@@ -62,7 +70,10 @@ class SecurityOptions:
     ssl_key_location = text_option("ssl.key.location", None, is_java_option=False)
     """librdkafka option: PEM file with the client's private key."""
     ssl_endpoint_identification_algorithm = text_option(
-        "ssl.endpoint.identification.algorithm", "https", choices=("https", "none", "")
+        "ssl.endpoint.identification.algorithm",
+        "https",
+        choices=("https", "none", ""),
+        ignores_case=True,
     )
     """Verify that the broker's certificate matches the host name (https), or not (empty or none).
     """

@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 
 Setting = Secret | str | float | bool
 _OPTIONS = {option.name: option for option in SECURITY_OPTIONS}
-_CASE_CONVERSIONS = {
-    "security.protocol": str.upper,
-    "ssl.truststore.type": str.upper,
-    "ssl.keystore.type": str.upper,
-    "ssl.endpoint.identification.algorithm": str.lower,
-}
-"""Options with case-insensitive values, and the function that converts to the table's case."""
 _SCHEME = re.compile(r"(file|[A-Za-z][A-Za-z0-9+.-]+(?=:/)):", re.IGNORECASE)
 
 
@@ -117,7 +110,7 @@ def parse_setting(name: str, text: str, spelling: str) -> Setting:
     if option.kind is OptionType.PASSWORD:
         # Java trims the passwords of its options; librdkafka does not trim its passwords.
         return Secret(str(text).strip() if option.is_java_option else str(text), spelling)
-    value = parse_value(option, _CASE_CONVERSIONS.get(name, str)(str(text).strip()), spelling)
+    value = parse_value(option, text, spelling)
     if not isinstance(value, (str, int, float)):
         raise TypeError(f"{name} has a type that security options do not support")
     return value

@@ -8,12 +8,14 @@ import pytest
 from spark_kafka_sink.config import known_options
 from spark_kafka_sink.config.known_options import PRODUCER_NAMES
 from spark_kafka_sink.config.option_definition import Option, OptionType
+from spark_kafka_sink.config.option_parser import parse_value
 from spark_kafka_sink.config.option_tables import PRODUCER_OPTIONS, SINK_OPTIONS
 from spark_kafka_sink.config.security.security_names import (
     IGNORED_JAVA_SECURITY_KEYS,
     REJECTED_SECURITY_KEYS,
     SECURITY_NAMES,
 )
+from spark_kafka_sink.config.security.security_options import SECURITY_OPTIONS
 from tests.unit.config.parsing import DEVIATIONS
 
 with (Path(__file__).parent / "java_producer_config.tsv").open() as lines:
@@ -21,11 +23,14 @@ with (Path(__file__).parent / "java_producer_config.tsv").open() as lines:
 NOT_IN_JAVA = {option.name for option in PRODUCER_OPTIONS if not option.is_java_option}
 """Options that Java does not have, mostly librdkafka's."""
 SHARED = [option for option in PRODUCER_OPTIONS if option.name not in NOT_IN_JAVA]
-WITHOUT_RANGE = {"bootstrap.servers", "metadata.recovery.strategy", "partitioner.class"}
+WITHOUT_RANGE = {"bootstrap.servers", "partitioner.class"}
+IN_ANY_CASE = "(case insensitive) "
 
 
 def java_range(option: Option) -> str:
     """Return the range as Java's validators print it."""
+    if option.ignores_case:
+        return f"{IN_ANY_CASE}[{', '.join(option.choices).upper()}]"
     if option.choices:
         return f"[{', '.join(option.choices)}]"
     if option.extra_value is not None:
@@ -57,6 +62,14 @@ def test_allowed_values_match_java(option: Option) -> None:
     allowed = JAVA[option.name]["allowed"]
     if allowed and option.name != "retries":
         assert java_range(option) == allowed
+
+
+@pytest.mark.parametrize("option", [*SHARED, *SECURITY_OPTIONS], ids=lambda option: option.name)
+def test_case_of_values_matters_only_if_it_does_in_java(option: Option) -> None:
+    if IN_ANY_CASE in JAVA.get(option.name, {"allowed": ""})["allowed"]:
+        assert option.ignores_case
+        for choice in option.choices:
+            assert parse_value(option, f" {choice.swapcase()} ", option.name) == choice
 
 
 def test_every_java_name_is_covered() -> None:
