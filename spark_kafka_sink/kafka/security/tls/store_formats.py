@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from spark_kafka_sink.common.secret import Secret
 
 _JCEKS = b"\xce\xce\xce\xce"
-_SEQUENCE = 0x30
+_SEQUENCE = b"0"
+"""The first byte of DER, in which PKCS12 stores, certificates and keys are written."""
+_PKCS12_VERSION = b"\x02\x01\x03"
+"""The integer 3 in DER, with which the sequence of a PKCS12 store begins (RFC 7292)."""
 _OWN_KEY_HINT = (
     " A key with a password other than the store's is not supported: recreate the store with "
     "keytool."
@@ -43,7 +46,7 @@ def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
 
     Raises:
         ConfigError: the file is PEM but not configured as PEM, is configured as PEM but has a
-            different format, or has an unknown format.
+            different format, has an unknown format, or is a certificate or a key in DER.
     """
     detected = _detected_format(content)
     type_option = option.replace(".location", ".type")
@@ -51,6 +54,13 @@ def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
         raise ConfigError(
             f"option {option} refers to a JCEKS keystore, which is not supported",
             hint="Convert it with keytool -importkeystore -deststoretype pkcs12.",
+        )
+    looks_pem = b"-----BEGIN " in content
+    if detected is None and not looks_pem and content.startswith(_SEQUENCE):
+        raise ConfigError(
+            f"option {option} refers to a file that is neither PEM, JKS nor PKCS12",
+            hint="If it is a certificate in DER, convert it to PEM with openssl x509 -inform der, "
+            f"and set {type_option}=PEM.",
         )
     if declared is StoreType.PEM:
         if detected is None:
@@ -61,7 +71,6 @@ def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
         )
     if detected is not None:
         return detected
-    looks_pem = b"-----BEGIN " in content
     raise ConfigError(
         f"option {option} refers to a file that is neither JKS nor PKCS12",
         hint=f"It is PEM: set {type_option}=PEM."
@@ -73,7 +82,8 @@ def store_format(content: bytes, declared: StoreType, option: str) -> StoreType:
 def _detected_format(content: bytes) -> StoreType | None:
     if content.startswith(jks.MAGIC):
         return StoreType.JKS
-    if content[:1] == bytes([_SEQUENCE]):
+    # The size between tag and version has one byte, or a count of bytes and these bytes.
+    if content.startswith(_SEQUENCE) and content.find(_PKCS12_VERSION, 2, 9) > 0:
         return StoreType.PKCS12
     return None
 

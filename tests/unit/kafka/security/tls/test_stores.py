@@ -173,6 +173,23 @@ def test_file_of_another_type_is_reported(
         trusted_certificates(trust(stores.path(name), STORE_PASSWORD, declared))
 
 
+@pytest.mark.parametrize("declared", StoreType)
+@pytest.mark.parametrize("start", ["308203093082", "308204bd020100", "3045300a", "30803080"])
+def test_certificate_or_key_in_der_is_reported(
+    tmp_path: Path, start: str, declared: StoreType
+) -> None:
+    file = tmp_path / "ca.cer"
+    file.write_bytes(bytes.fromhex(start) + bytes(100))
+    with pytest.raises(ConfigError, match=r"-inform der, and set .*truststore\.type=PEM"):
+        trusted_certificates(trust(str(file), STORE_PASSWORD, declared))
+
+
+def test_pem_after_other_text(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("0 s:CN=kafka\n-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n")
+    assert trusted_certificates(trust(str(file), None, StoreType.PEM)) == [b"a"]
+
+
 @pytest.mark.parametrize("name", ["trust.jks", "client.jks", "trust.p12", "client.p12"])
 def test_damaged_files_raise_config_errors(stores: Stores, tmp_path: Path, name: str) -> None:
     content = Path(stores.path(name)).read_bytes()
