@@ -91,11 +91,13 @@ class Secret:
         return value
 
     def _from_file(self, path: str) -> str:
+        hint = "The file must be on the driver and on every executor."
         try:
             text = Path(path).read_text(encoding="utf-8-sig")
             return text.removesuffix("\n").removesuffix("\r")
         except UnicodeDecodeError:
             reason = "it is not UTF-8"
+            hint = "Write text in UTF-8, and certificates and keys as PEM."
         except OSError as error:
             reason = error.strerror or type(error).__name__
         except ValueError:
@@ -104,5 +106,5 @@ class Secret:
         raise ConfigError(
             f"option {self.option} names {safe_file(path)}, which cannot be read on "
             f"{socket.gethostname()}: {reason}",
-            hint="The file must be on the driver and on every executor.",
+            hint=hint,
         )

@@ -21,7 +21,7 @@ def test_invalid_path_is_a_config_error() -> None:
 def test_file_that_is_not_utf_8_is_not_shown(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_bytes(b"hunter2\xff")
-    with pytest.raises(ConfigError, match="UTF-8") as said:
+    with pytest.raises(ConfigError, match="Write text in UTF-8") as said:
         Secret(f"file:{file}", "kafka.sasl.password").reveal()
     assert (said.value.__cause__, said.value.__context__) == (None, None)
 
