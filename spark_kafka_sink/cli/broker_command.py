@@ -58,13 +58,18 @@ def _token_validator(jwks: str | None) -> TokenValidator:
     """
     if jwks is None:
         return validate_unsecured
+    keys: Any = None
+    problem = "it contains no keys"
     try:
-        return JwksValidator(keys=json.loads(Path(jwks).read_text(encoding="utf-8")))
+        keys = json.loads(Path(jwks).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"--oauthbearer-jwks {jwks} cannot be read: {error}",
-            hint="Use a file with the issuer's JSON Web Key Set.",
-        ) from None
+        problem = str(error)
+    if isinstance(keys, dict) and keys.get("keys"):
+        return JwksValidator(keys=keys)
+    raise ConfigError(
+        f"--oauthbearer-jwks {jwks} cannot be read: {problem}",
+        hint="Use a file with the issuer's JSON Web Key Set.",
+    )
 
 
 def _client_option_lines(
@@ -276,7 +281,13 @@ def _print_client_options(kafka: EmbeddedBroker, ca_file: str | None) -> None:
     path = None
     if kafka.config.tls:
         path = kafka.ca_file if ca_file is None else Path(ca_file)
-        path.write_text(kafka.ca_certificate, encoding="utf-8")
+        try:
+            path.write_text(kafka.ca_certificate, encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(
+                f"--ca-file {path} cannot be written: {error.strerror}",
+                hint="Use a file in a folder that exists and is writable.",
+            ) from error
     certificate_files = None
     if kafka.config.client_auth is ClientAuth.REQUIRED:
         certificate_files = kafka.client_certificate_files(kafka.client_certificate("client"))

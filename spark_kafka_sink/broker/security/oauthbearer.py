@@ -110,7 +110,7 @@ class JwksValidator:
             known: Any = dict(keys)
             claims = decode(token, KeySet.import_key_set(known), algorithms=_SIGNED).claims
             JWTClaimsRegistry(**options).validate(claims)
-        except (JoseError, ValueError, TypeError, RecursionError) as error:
+        except (JoseError, ValueError, LookupError, TypeError, RecursionError) as error:
             # TypeError is raised because joserfc iterates over a `crit` header of any type.
             # RecursionError: releases before 1.3 parse a deeply nested header.
             raise AuthenticationError(f"the token is invalid: {error}") from error

@@ -1,6 +1,7 @@
 """Options that `kafkaprod broker` rejects before it listens."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -21,6 +22,19 @@ def test_missing_password_does_not_mention_executors() -> None:
 def test_ca_file_requires_tls() -> None:
     with pytest.raises(ConfigError, match="--ca-file"):
         serve({"nodes": 1}, "ca.crt")
+
+
+def test_ca_file_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--ca-file .*ca.crt cannot be written: No such file"):
+        serve({"tls": True, "port": 0}, str(tmp_path / "missing" / "ca.crt"))
+
+
+@pytest.mark.parametrize("text", ["[1]", "{}", "null", '{"keys": []}', "no json"])
+def test_file_without_keys(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "jwks.json"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"--oauthbearer-jwks .* cannot be read"):
+        BrokerArguments(oauthbearer_jwks=str(file)).options()
 
 
 def test_defaults_match_python_except_for_the_port() -> None:

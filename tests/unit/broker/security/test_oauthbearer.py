@@ -156,6 +156,11 @@ class TestIssuers:
         with pytest.raises(AuthenticationError):
             validator(token_of(header, "{}", "AAAA"))
 
+    @pytest.mark.parametrize("keys", [{}, {"keys": []}, {"keys": [{}]}, {"keys": [{"kty": "EC"}]}])
+    def test_issuer_without_usable_keys(self, key: Any, keys: dict[str, Any]) -> None:
+        with pytest.raises(AuthenticationError):
+            JwksValidator(keys=keys)(signed(key))
+
     def test_token_without_subject(self, validator: JwksValidator) -> None:
         with pytest.raises(AuthenticationError):
             validator(unsecured_token("alice"))
