@@ -19,9 +19,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from spark_kafka_sink.common.errors import AuthenticationError, ConfigError
 from spark_kafka_sink.common.text import quoted
+from spark_kafka_sink.kafka.security.changing_files import file_stamps
 from spark_kafka_sink.kafka.security.tokens.token import Token, TokenSource
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from spark_kafka_sink.config.security.security_config import MskIamLogin
 
 _LOG = logging.getLogger(__name__)
@@ -29,6 +32,11 @@ _BROKER = re.compile(
     r"\.kafka(?:-serverless)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(?:\.cn)?\.?$"
 )
 """Matches b-1.name.abc123.c2.kafka.eu-west-1.amazonaws.com, boot-abc.c1.kafka-serverless.…"""
+_AWS_FILES = {
+    "AWS_CONFIG_FILE": "~/.aws/config",
+    "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials",
+}
+"""The variables that contain the paths of AWS's files, and their defaults."""
 _ROLE_SESSION = "spark-kafka-sink"
 _BOUNDED = Config(connect_timeout=10, read_timeout=10, retries={"total_max_attempts": 3})
 
@@ -59,9 +67,16 @@ class MskIamSource(TokenSource):
     region: str
 
     @property
-    def cache_key(self) -> MskIamSource:
-        """See `TokenSource`."""
-        return self
+    def cache_key(self) -> Hashable:
+        """See `TokenSource`.
+
+        The key changes with AWS's variables and files: a notebook can set other credentials after
+        a broker has rejected the first ones.
+        """
+        variables = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        files = (variables.get(name) or default for name, default in _AWS_FILES.items())
+        stamps = file_stamps(map(os.path.expanduser, files))
+        return self, hash(frozenset(variables.items())), stamps
 
     def fetch(self) -> Token:
         """Sign a token. The network is used only if the credentials are not local.

@@ -97,6 +97,20 @@ def test_unknown_region_is_an_error() -> None:
         region_of(MskIamLogin(), "broker.internal")
 
 
+def test_token_is_not_reused_after_the_credentials_have_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source = MskIamSource(MskIamLogin(), "eu-west-1")
+    keys = [source.cache_key, source.cache_key]
+    (tmp_path / "credentials").write_text("[default]\n")
+    keys.append(source.cache_key)
+    monkeypatch.setenv("AWS_PROFILE", "other")
+    keys.append(source.cache_key)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDOTHER")
+    keys.append(source.cache_key)
+    assert len(set(keys)) == len(keys) - 1
+
+
 def test_missing_credentials_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
