@@ -211,14 +211,14 @@ def _delete_at(location: FileLocation, folders: int) -> None:
         filesystem.delete_dir(target)
 
 
-def read_report(path: str, folder: str | None = None) -> str:
+def read_report(path: str, timeout_s: float = TIMEOUT_S, folder: str | None = None) -> str:
     """Return the text at a local path or a URI. See `write_report` for `folder`.
 
     Raises:
         ReportError: the text cannot be read, or not within the time limit.
     """
     location = FileLocation.of(path)
-    return _attempt(_UNREADABLE, path, TIMEOUT_S, lambda: _read_bytes(location).decode(), folder)
+    return _attempt(_UNREADABLE, path, timeout_s, lambda: _read_bytes(location).decode(), folder)
 
 
 def read_reports(path: str, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
