@@ -1,16 +1,14 @@
-"""Acknowledgements, thousands of partitions, oversized batches and rejected records."""
+"""Acknowledgements, thousands of partitions, missing topics and times."""
 
 from collections import Counter
 
 import pytest
 
-from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.common.errors import DeliveryError, KafkaProdError, UnknownTopicError
+from spark_kafka_sink.common.errors import KafkaProdError, UnknownTopicError
 from spark_kafka_sink.report.delivery_report import DeliveryReport
-from spark_kafka_sink.report.task_attempt import TaskAttempt
 from tests.support.producer_writes import numbered, produce, rows, session
 from tools.support.admin import Admin
-from tools.support.kafka_cluster import AnyKafka, KafkaCluster
+from tools.support.kafka_cluster import AnyKafka
 from tools.support.readers import by_confluent, count, ranges
 
 
@@ -49,62 +47,6 @@ def test_a_thousand_partitions(any_kafka: AnyKafka, unique_topic: str) -> None:
     assert {part.persisted for part in report.partitions} == {30}
     ends = ranges(any_kafka.bootstrap_servers, unique_topic)
     assert Counter(ends.values()) == {(0, 30): 1000}
-
-
-def test_oversized_batches_are_split(any_kafka: AnyKafka, unique_topic: str) -> None:
-    Admin(any_kafka.bootstrap_servers).create_topic(
-        unique_topic, 2, configs={"max.message.bytes": "8000"}
-    )
-    numbers = range(2000)
-    chunk = rows(
-        unique_topic,
-        [b"%05d" % number * (1 + number % 20) for number in numbers],
-        headers=[(("n", b"%d" % number),) for number in numbers],
-        partitions=[number % 2 for number in numbers],
-    )
-    report = produce(any_kafka.bootstrap_servers, chunk)
-    assert report.persisted == 2000
-    assert report.splits > 10
-    records = by_confluent(any_kafka.bootstrap_servers, unique_topic)
-    assert [record.headers for record in records] == [
-        (("n", b"%d" % number),) for half in range(2) for number in range(half, 2000, 2)
-    ]
-
-
-def test_record_too_large_for_the_broker(any_kafka: AnyKafka, unique_topic: str) -> None:
-    Admin(any_kafka.bootstrap_servers).create_topic(
-        unique_topic, 1, configs={"max.message.bytes": "8000"}
-    )
-    values = [b"small"] * 10 + [b"x" * 9000] + [b"small"] * 10
-    with session(any_kafka.bootstrap_servers) as producer:
-        producer.append(rows(unique_topic, values))
-        with pytest.raises(DeliveryError) as caught:
-            producer.flush()
-        report = producer.report(TaskAttempt())
-    error = caught.value
-    assert error.kafka_error == "MESSAGE_TOO_LARGE"
-    assert (error.topic, error.partition) == (unique_topic, 0)
-    assert "max.message.bytes" in str(error)
-    assert report.records == 21
-    assert report.persisted == count(any_kafka.bootstrap_servers, unique_topic)
-    lost = [status for status in error.statuses if status.error == "MESSAGE_TOO_LARGE"]
-    assert [(status.records, status.status) for status in lost] == [
-        (1, DeliveryStatus.NOT_PERSISTED)
-    ]
-
-
-def test_records_without_key_in_compacted_topic(
-    real_kafka: KafkaCluster, unique_topic: str
-) -> None:
-    real_kafka.admin.create_topic(unique_topic, 1, configs={"cleanup.policy": "compact"})
-    chunk = rows(unique_topic, [b"a", b"b", b"c"], keys=[b"k", None, b"l"], partitions=[0] * 3)
-    with session(real_kafka.bootstrap_servers) as producer:
-        producer.append(chunk)
-        with pytest.raises(DeliveryError) as caught:
-            producer.flush()
-    assert caught.value.kafka_error == "INVALID_RECORD"
-    assert "record 1" in str(caught.value)
-    assert count(real_kafka.bootstrap_servers, unique_topic) == 0
 
 
 def test_missing_topic_is_not_created(any_kafka: AnyKafka, unique_topic: str) -> None:

@@ -236,19 +236,6 @@ def test_producer_id_request_is_retried(code: int) -> None:
         assert requests == 4
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batch_too_large_is_split_without_loss(codec: str) -> None:
-    with world(compression_type=codec, batch_size=4_000, retries=1) as sim:
-        sim.deliver([b"first"])
-        sim.cluster.logs["t", 0].max_batch = 800 if codec == "none" else 200
-        values = [b"%03d" % number + b"." * 100 for number in range(64)]
-        sim.deliver(values)
-        check_log(sim, [b"first", *values])
-        assert sim.report().splits >= 2
-        codecs = {header.codec.name.lower() for header in headers(sim)[1:]}
-        assert codecs == {codec}
-
-
 def test_request_timeout_closes_connection_and_resends() -> None:
     with world(request_timeout_ms=1_000, delivery_timeout_ms=60_000) as sim:
         first = sim.deliver_batches(1)
