@@ -59,6 +59,11 @@ _REJECTIONS = (
         ),
     ),
     (
+        re.compile(r'Cannot use "INTERVAL" type in the table schema\.[^\n]*\n[^\n]* kafkaprod'),
+        "Spark does not write columns of type INTERVAL to a Python data source",
+        "Drop the column, cast it to STRING, or use write(df, options), which ignores it.",
+    ),
+    (
         re.compile(r'Cannot safely cast `(?:key|value)` "\w+" to "BINARY"'),
         "a table that was created without columns accepts only BINARY in `key` and `value`",
         (

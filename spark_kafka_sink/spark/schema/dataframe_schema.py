@@ -106,7 +106,7 @@ class ColumnRoles:
             ColumnError: a column is missing, duplicate, of the wrong type, or unreadable in Python.
         """
         _reject_duplicates(schema)
-        _reject_month_intervals(schema)
+        _reject_unreadable_types(schema)
         selected = _select_columns(schema, config)
         # A topic column that the option overrides may have any type.
         unused = {"key", "value", "timestamp"} | ({"topic"} if config.topic is not None else set())
@@ -135,25 +135,32 @@ class ColumnRoles:
         )
 
 
-def _reject_month_intervals(schema: types.StructType) -> None:
-    """Reject columns that PyArrow cannot read: the tasks fail, even if they are not written."""
+def _reject_unreadable_types(schema: types.StructType) -> None:
+    """Reject columns that tasks cannot read: the tasks fail, even if they are not written."""
     for field in schema.fields:
-        if _has_month_interval(field.dataType):
+        reason = _unreadable_because(field.dataType)
+        if reason is not None:
             type_name = shortened_type(field.dataType.simpleString())
             raise ColumnError(
-                f"column `{field.name}` has type {type_name}, which PyArrow cannot read",
+                f"column `{field.name}` has type {type_name}, {reason}",
                 hint=f"Drop it, or cast it to STRING: .drop('{field.name}').",
             )
 
 
-def _has_month_interval(data_type: types.DataType) -> bool:
+def _unreadable_because(data_type: types.DataType) -> str | None:
+    """Return why tasks cannot read a type, or None if they can."""
+    if isinstance(data_type, types.YearMonthIntervalType):
+        return "which PyArrow cannot read"
+    parts: list[types.DataType] = []
     if isinstance(data_type, types.StructType):
-        return any(_has_month_interval(field.dataType) for field in data_type.fields)
-    if isinstance(data_type, types.ArrayType):
-        return _has_month_interval(data_type.elementType)
-    if isinstance(data_type, types.MapType):
-        return _has_month_interval(data_type.keyType) or _has_month_interval(data_type.valueType)
-    return isinstance(data_type, types.YearMonthIntervalType)
+        if len(set(data_type.names)) < len(data_type.names):
+            return "which Spark does not pass to Python: two fields have the same name"
+        parts = [field.dataType for field in data_type.fields]
+    elif isinstance(data_type, types.ArrayType):
+        parts = [data_type.elementType]
+    elif isinstance(data_type, types.MapType):
+        parts = [data_type.keyType, data_type.valueType]
+    return next(filter(None, map(_unreadable_because, parts)), None)
 
 
 def _select_columns(schema: types.StructType, config: SinkConfig) -> Selections | None:

@@ -155,6 +155,10 @@ def test_package_error_is_found_directly_or_as_cause() -> None:
             "processingTime='0 seconds'",
         ),
         ("Sink kafkaprod does not support async progress tracking", "processingTime='0 seconds'"),
+        (
+            'Cannot use "INTERVAL" type in the table schema.;\nAppendData Relation[d#1] kafkaprod',
+            "write(df, options)",
+        ),
     ],
 )
 def test_spark_rejection_has_a_hint(text: str, hint: str) -> None:
@@ -169,6 +173,7 @@ def test_spark_rejection_has_a_hint(text: str, hint: str) -> None:
         'CANNOT_SAFELY_CAST] Cannot safely cast `price` "STRING" to "BINARY"',
         'CANNOT_SAFELY_CAST] Cannot safely cast `value` "STRING" to "INT"',
         "[STREAMING_REAL_TIME_MODE.INPUT_STREAM_NOT_SUPPORTED] Streaming real-time mode",
+        'Cannot use "INTERVAL" type in the table schema.;\nAppendData RelationV2[d#1] orders',
     ],
 )
 def test_rejection_of_another_format_has_no_hint(text: str) -> None:

@@ -1,6 +1,7 @@
 """Errors of a DataFrame's columns, with the suggested replacement."""
 
 import logging
+from collections.abc import Callable
 
 import pytest
 from pyspark.sql.types import (
@@ -69,6 +70,18 @@ def test_column_names_are_case_sensitive() -> None:
 def test_month_intervals_are_rejected_even_if_not_written(type_: DataType) -> None:
     schema = StructType([StructField("value", StringType()), StructField("age", type_)])
     with pytest.raises(ColumnError, match=r"column `age` has type .*, which PyArrow cannot read"):
+        ColumnRoles.of(schema, CONFIG)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda kind: kind, ArrayType, lambda kind: StructType([StructField("b", kind)])]
+)
+def test_struct_with_equal_names_is_rejected_even_if_not_written(
+    wrap: Callable[[DataType], DataType],
+) -> None:
+    pair = StructType([StructField("a", LongType())] * 2)
+    schema = StructType([StructField("value", StringType()), StructField("pair", wrap(pair))])
+    with pytest.raises(ColumnError, match=r"column `pair` .* two fields have the same name"):
         ColumnRoles.of(schema, CONFIG)
 
 
