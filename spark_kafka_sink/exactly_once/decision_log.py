@@ -6,11 +6,12 @@ position and the records before it, because only compaction changes that part of
 
 from __future__ import annotations
 
+import logging
 import os
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import UnknownTopicError
+from spark_kafka_sink.common.errors import ConfigError, UnknownTopicError
 from spark_kafka_sink.exactly_once.decision_messages import DecisionRecords, Message, scope_of
 from spark_kafka_sink.kafka.admin.topic_admin import TopicAdmin
 from spark_kafka_sink.kafka.logs.appender import TransactionalAppender
@@ -41,6 +42,7 @@ half as large.
 """
 _SEGMENT_BYTES = 32 * 1024 * 1024
 """Small, because compaction skips the active segment, and every new driver has to read it."""
+_LOG = logging.getLogger(__name__)
 
 _cached_records: dict[tuple[int, tuple[str, ...], str], tuple[Position, DecisionRecords]] = {}
 """The records that this process has read, by process id, bootstrap servers and topic. An entry is
@@ -164,20 +166,26 @@ class DecisionLog:
         return {"cleanup.policy": "compact,delete", "retention.ms": str(retention)}
 
     def _create_topic(self, deadline: float) -> None:
-        """Create the topic; it is not an error if another driver creates it first."""
-        replication = self._replication_factor(deadline)
-        self._topics.create_compacted(
-            self._config.decision_log_topic,
-            replication,
-            {
-                **self._cleanup_configs(),
-                "max.message.bytes": str(_MAX_MESSAGE_BYTES),
-                "min.insync.replicas": str(max(1, replication - 1)),
-                "segment.bytes": str(_SEGMENT_BYTES),
-                "unclean.leader.election.enable": "false",
-            },
-            deadline,
-        )
+        """Create the topic; it is not an error if another driver creates it first.
+
+        Some services reject recommended configs: Confluent Cloud requires larger segments, and
+        policies may not allow overrides of min.insync.replicas or unclean.leader.election.enable.
+        """
+        topic, replication = self._config.decision_log_topic, self._replication_factor(deadline)
+        required = self._cleanup_configs()
+        recommended = {
+            "max.message.bytes": str(_MAX_MESSAGE_BYTES),
+            "min.insync.replicas": str(max(1, replication - 1)),
+            "segment.bytes": str(_SEGMENT_BYTES),
+            "unclean.leader.election.enable": "false",
+        }
+        try:
+            self._topics.create_compacted(topic, replication, required | recommended, deadline)
+        except ConfigError as error:
+            if error.kafka_error is None:  # The topic exists, and is not compacted.
+                raise
+            _LOG.warning("the decision log is created with the brokers' default configs: %s", error)
+            self._topics.create_compacted(topic, replication, required, deadline)
 
     def _replication_factor(self, deadline: float) -> int:
         """Return the configured replication factor.
