@@ -16,8 +16,13 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.exactly_once import decision_rules
 from spark_kafka_sink.exactly_once.commit_outcome import CommitResult, CommitStatus
-from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, ScopeState
-from spark_kafka_sink.exactly_once.scope_state import NoDecision
+from spark_kafka_sink.exactly_once.decision_record import (
+    DecidedBatch,
+    DecisionRecord,
+    ScopeState,
+    state_of,
+)
+from spark_kafka_sink.exactly_once.scope_state import Decided, NoDecision
 from spark_kafka_sink.exactly_once.steps.end_transactions import (
     append_done,
     append_torn,
@@ -130,59 +135,66 @@ def commit_batch(
 
 
 def _commit_once(call: _CommitCall) -> CommitResult:
-    scope_client, write = call.scope_client, call.write
-    owner = scope_client.fence()
-    logged: ScopeState = NoDecision()
-    rolled: DecidedBatch | None = None
+    """Fence, read the log, and carry out the steps that follow from its record.
+
+    If the call is fenced, or the log was deleted, its transactions are aborted.
+    """
+    owner = call.scope_client.fence()
+    record: DecisionRecord | None = None
     try:
-        record = scope_client.log.read_after_fence()
-        if record is not None:
-            logged = record.state
-        state = logged
-        while isinstance(
-            step := decision_rules.next_commit_step(state, write, call.tasks),
-            decision_rules.RollForward,
-        ):
-            rolled = step.decided
-            fates = () if record is None else record.fates
-            owner = roll_forward(scope_client, owner, rolled, write, fates)
-            state = rolled.to_done()
-        if isinstance(step, decision_rules.Decide):
-            if call.is_finished():
-                return _commit_result(scope_client, step.decided, CommitStatus.COMMITTED)
-            return _append_and_commit(call, owner, step.decided)
-        if isinstance(step, decision_rules.AlreadyDone) and record is not None and step.done:
-            detailed = replace(record, state=step.done, fates=())
-            _append_decision(scope_client, owner, detailed)
+        record = call.scope_client.log.read_after_fence()
+        return _carry_out_steps(call, owner, record)
     except UnclearFenceError:
         raise
     except (FencedError, UnknownTopicError):
-        call.abort_own(logged)
+        call.abort_own(state_of(record))
         raise
+
+
+def _carry_out_steps(
+    call: _CommitCall, owner: TransactionalProducer, record: DecisionRecord | None
+) -> CommitResult:
+    """Finish a decision in the log; then decide the batch, or detect that it is written.
+
+    `record` is the latest record of the scope, read after fencing.
+    """
+    scope_client, write = call.scope_client, call.write
+    logged = state = state_of(record)
+    step = decision_rules.next_commit_step(state, write, call.tasks)
+    if record is not None and isinstance(step, decision_rules.RollForward):
+        owner = roll_forward(scope_client, owner, step.decided, write, record.fates)
+        state = step.decided.to_done()
+        step = decision_rules.next_commit_step(state, write, call.tasks)
     if isinstance(step, decision_rules.RejectBatch):
         call.abort_own(logged)
         raise rejection_error(step.rejection, scope_client.scope, state, write)
-    return _already_done(scope_client, state, rolled, record, call.tasks)
+    if isinstance(step, decision_rules.Decide):
+        if call.is_finished():
+            return _commit_result(scope_client, step.decided, CommitStatus.COMMITTED)
+        return _append_and_commit(call, owner, step.decided)
+    assert record is not None
+    assert isinstance(step, decision_rules.AlreadyDone)
+    if step.done is not None:
+        detailed = replace(record, state=step.done, fates=())
+        _append_decision(scope_client, owner, detailed)
+    return _already_done(call, record)
 
 
-def _already_done(
-    scope_client: ScopeClient,
-    state: ScopeState,
-    rolled: DecidedBatch | None,
-    record: DecisionRecord | None,
-    tasks: Sequence[TaskTransaction],
-) -> CommitResult:
-    own_ids = ids_of(tasks)
-    is_superseded = decision_rules.is_superseded(rolled or state, own_ids) and _is_uncommitted(
-        scope_client, tasks
+def _already_done(call: _CommitCall, record: DecisionRecord) -> CommitResult:
+    """Return the result for a batch that `record` contains; abort the call's other transactions."""
+    scope_client, logged, own_ids = call.scope_client, record.state, ids_of(call.tasks)
+    is_superseded = decision_rules.is_superseded(logged, own_ids) and _is_uncommitted(
+        scope_client, call.tasks
     )
-    aborted = abort_own(scope_client, tasks, decision_rules.never_decided(rolled or state, own_ids))
-    aborted += abort_orphans(scope_client, rolled or state)
+    aborted = abort_own(
+        scope_client, call.tasks, decision_rules.never_decided(logged, own_ids)
+    ) + abort_orphans(scope_client, logged)
+    is_decided = isinstance(logged, Decided)
     return CommitResult(
-        status=CommitStatus.ROLLED_FORWARD if rolled else CommitStatus.ALREADY_WRITTEN,
-        batch=state.batch if not isinstance(state, NoDecision) else "",
-        transactions=0 if record is None else record.transactions,
-        records=0 if record is None else record.records,
+        status=CommitStatus.ROLLED_FORWARD if is_decided else CommitStatus.ALREADY_WRITTEN,
+        batch=call.write.batch,
+        transactions=record.transactions,
+        records=record.records,
         aborted=len(aborted.ended),
         is_superseded=is_superseded,
     )
