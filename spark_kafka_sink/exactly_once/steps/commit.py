@@ -229,7 +229,8 @@ def _append_and_commit(
     except TransactionError:
         if check.failed:  # Otherwise, the append failed, but the log may contain the decision.
             call.abort_own(NoDecision())
-        raise
+        if not call.is_finished():
+            raise
     fates = commit_decision(scope_client, decided)
     if fates:
         append_torn(scope_client, owner, decided, fates)

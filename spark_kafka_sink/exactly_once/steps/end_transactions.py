@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from spark_kafka_sink.common.errors import FencedError, KafkaProdError
+from spark_kafka_sink.common.errors import KafkaProdError
 from spark_kafka_sink.common.text import listed, plural
 from spark_kafka_sink.exactly_once.commit_outcome import EndOutcome, end_txn_outcome
 from spark_kafka_sink.exactly_once.decision_record import DecidedBatch, DecisionRecord, Fate
@@ -214,11 +214,10 @@ def append_done(
     """
     try:
         scope_client.log.append(owner, record, APPEND_TIMEOUT_S)
-    except FencedError as error:
-        _LOG.warning("the batch is committed, but a newer driver has fenced this one: %s", error)
-    except KafkaProdError as error:
+    except KafkaProdError as error:  # Its hint is to run the write again.
         _LOG.warning(
-            "the batch is committed, but this cannot be recorded in the decision log: %s", error
+            "the batch is committed, but this cannot be recorded in the decision log: %s",
+            error.message,
         )
 
 

@@ -185,7 +185,7 @@ def _append_run_outcome(
         _LOG.warning(
             "%s is finished, but this cannot be recorded in the decision log: %s",
             scope_client.scope,
-            error,
+            error.message,
         )
         return
     if result:

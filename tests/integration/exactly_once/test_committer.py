@@ -393,8 +393,11 @@ def test_abort_does_not_need_the_second_description(query: Writes, is_decided: b
     assert query.visible() == (rows_of("0") if is_decided else NOTHING)
 
 
-def test_commit_of_a_run_that_another_run_finishes(query: Writes) -> None:
-    """The response about the decision is lost, and the other run removes the record."""
+@pytest.mark.parametrize("has_response", [False, True])
+def test_commit_of_a_run_that_another_run_finishes(
+    query: Writes, caplog: pytest.LogCaptureFixture, has_response: bool
+) -> None:
+    """The other run removes the record before this run reads its decision back."""
     ours, other = (
         batch_job(query.bootstrap_servers, query.topic, Scope.run(query.scope.prefix))
         for _ in range(2)
@@ -402,10 +405,12 @@ def test_commit_of_a_run_that_another_run_finishes(query: Writes) -> None:
     tasks = transactions_of(ours.tasks(ours.scope.name))
     batch_write = ours.batch_write(ours.scope.name, new_nonce())
 
-    def lose_response() -> None:
+    def finish() -> None:
         other.committer.recover()
-        raise BrokerUnavailableError("committing exceeded its deadline")
+        if not has_response:
+            raise BrokerUnavailableError("committing exceeded its deadline")
 
-    with stepped_client(ours, "after decide", lose_response) as scope_client:
+    with stepped_client(ours, "after decide", finish) as scope_client:
         assert commit_batch(scope_client, batch_write, tasks).status is CommitStatus.COMMITTED
     assert ours.visible() == rows_of(ours.scope.name)
+    assert "run the write again" not in caplog.text
