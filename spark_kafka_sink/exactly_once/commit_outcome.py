@@ -32,7 +32,9 @@ class EndOutcome(Enum):
 
     COMMITTED = auto()
     LOST = auto()
-    """Aborted after the decision; the records of the transaction are lost."""
+    """Aborted after the decision; the records of the transaction are lost, unless its coordinator
+    describes it as committed.
+    """
     FENCED = auto()
     """Ended by another client. The batch is torn unless the transaction turns out to be committed.
     """

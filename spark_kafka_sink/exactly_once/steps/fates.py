@@ -60,15 +60,14 @@ def _fate_from_code(
     """Return the fate of one transaction.
 
     The id was used for only one transaction, so the coordinator's description refers to that
-    transaction.
+    transaction. It counts more than the code: some brokers answer a repeated EndTxn(commit) with
+    INVALID_TXN_STATE, such as Redpanda before 24.2.
     """
     outcome = end_txn_outcome(code)
     if outcome is EndOutcome.COMMITTED:
         return Fate.COMMITTED
-    if outcome is EndOutcome.LOST:
-        return Fate.LOST
     if description is None or description.producer_id != task.transaction.producer_id:
-        return Fate.UNKNOWN
+        return Fate.LOST if outcome is EndOutcome.LOST else Fate.UNKNOWN
     if description.state is TransactionState.COMPLETE_COMMIT:
         return Fate.COMMITTED
     return Fate.LOST if description.state in _ABORTED else Fate.UNKNOWN

@@ -40,7 +40,10 @@ def described(state: TransactionState, producer_id: int = 4_001) -> TransactionD
     [
         (ErrorCode.none, None, Fate.COMMITTED),
         (ErrorCode.invalid_txn_state, None, Fate.LOST),
-        (ErrorCode.invalid_txn_state, described(TransactionState.EMPTY), Fate.LOST),
+        (ErrorCode.invalid_txn_state, described(TransactionState.COMPLETE_ABORT), Fate.LOST),
+        (ErrorCode.invalid_txn_state, described(TransactionState.COMPLETE_COMMIT), Fate.COMMITTED),
+        (ErrorCode.invalid_txn_state, described(TransactionState.COMPLETE_COMMIT, 9), Fate.LOST),
+        (ErrorCode.invalid_txn_state, described(TransactionState.EMPTY), Fate.UNKNOWN),
         (ErrorCode.producer_fenced, None, Fate.UNKNOWN),
         (ErrorCode.producer_fenced, described(TransactionState.COMPLETE_ABORT), Fate.LOST),
         (ErrorCode.producer_fenced, described(TransactionState.PREPARE_ABORT), Fate.LOST),
