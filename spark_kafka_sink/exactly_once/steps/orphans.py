@@ -134,7 +134,8 @@ def _orphan_ids(
         task
         for listing in scope_client.admin.list(pattern, deadline, states)
         if (task := OrphanCandidate.of(listing.transactional_id)) is not None
-        and (listing.state is TransactionState.ONGOING or task.nonce in given_up_nonces)
+        # The brokers have applied the states, but Redpanda lists its own names for them.
+        and (listing.state is not TransactionState.EMPTY or task.nonce in given_up_nonces)
     ]
     orphans = {task for task in tasks if is_orphan(state, task, given_up_nonces=given_up_nonces)}
     _warn_of_others(scope_client, state, set(tasks) - orphans)
