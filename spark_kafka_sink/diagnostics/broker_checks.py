@@ -230,6 +230,9 @@ def check_transactional_ids(
     if code in _AUTHORIZED_CODES:
         principal = principal_of(config.producer.security)
         return [Finding.ok(CheckStep.PERMISSIONS, f"{acl} is allowed to {principal}")]
+    if code == ErrorCode.coordinator_not_available:
+        missing = client.unavailable_error("finding a transaction coordinator", code)
+        return [Finding.warning(CheckStep.BROKERS, missing)]
     if code != ErrorCode.transactional_id_authorization_failed:
         return []
     return [topic_checks.denied(acl, code, config.producer)]

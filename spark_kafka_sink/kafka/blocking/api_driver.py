@@ -194,13 +194,18 @@ class ApiDriver(Generic[K, V]):
     @property
     def unfinished_codes(self) -> dict[K, int | None]:
         """The latest error codes of the keys that have no final result."""
-        states = (*self._waiting.items(), *self._in_progress.items())
-        return {key: state.code for key, state in states}
+        return {key: self.unfinished_code(key) for key in (*self._waiting, *self._in_progress)}
 
     @property
     def latest_code(self) -> int | None:
         """The latest error code of any key without a final result, or None."""
         return next((code for code in self.unfinished_codes.values() if code is not None), None)
+
+    def unfinished_code(self, key: K) -> int | None:
+        """Return the latest error code of a key without a final result, or of its lookup."""
+        state = self._waiting.get(key) or self._in_progress.get(key)
+        code = None if state is None else state.code
+        return self._lookup.code(key) if code is None else code
 
     def add(self, keys: Iterable[K]) -> None:
         """Add keys; keys that are already in progress are skipped."""

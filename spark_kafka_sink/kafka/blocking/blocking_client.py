@@ -23,8 +23,8 @@ from spark_kafka_sink.kafka.client.client import Client
 from spark_kafka_sink.kafka.client.client_pool import ClientPool
 from spark_kafka_sink.kafka.client.metadata import Metadata
 from spark_kafka_sink.kafka.client.request import Completion, Loss, Request
-from spark_kafka_sink.kafka.protocol.error_codes import error_name
-from spark_kafka_sink.kafka.protocol.transactions import TransactionVersion
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.transactions import NO_COORDINATOR_HINT, TransactionVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +49,8 @@ _QUOTA_HINT = (
     "The brokers enforce a quota (producer_byte_rate, request_percentage) on this user or "
     "client.id: raise it, write less at a time, or raise kafka.max.block.ms."
 )
+_UNREACHED = "Check that the brokers of kafka.bootstrap.servers are running and reachable."
+_HINTS: dict[int | None, str] = {ErrorCode.coordinator_not_available: NO_COORDINATOR_HINT}
 _ADMIN_CLIENT_ID = "kafkaprod-admin"
 idle_blocking_clients: ClientPool[BlockingClient, None] = ClientPool()
 """Idle clients of this process; their connections and cluster metadata are reused."""
@@ -277,7 +279,7 @@ class BlockingClient:
         reasons = sorted(self._network.failures.reasons.items())
         tried = "; ".join(f"{address}: {reason}" for address, reason in reasons)
         throttled = self._describe_throttling()
-        hint = "Check that the brokers of kafka.bootstrap.servers are running and reachable."
+        hint = _HINTS.get(code, _UNREACHED)
         return BrokerUnavailableError(
             f"{action} exceeded its deadline"
             + (f": a quota throttles this client ({throttled})" if throttled else "")

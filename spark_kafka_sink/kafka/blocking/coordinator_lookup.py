@@ -121,6 +121,10 @@ class TransactionCoordinatorLookup(Lookup[str]):
                 self._coordinators.add(key, result.value)
         return failures
 
+    def code(self, key: str) -> int | None:
+        """Return the latest error code of FindCoordinator for an id, or None."""
+        return self._driver.unfinished_code(key)
+
     def seconds_until_due(self, now: float) -> float:
         """Return the seconds until the next request is due."""
         return MAX_WAIT_S if self._driver.is_done else self._driver.seconds_until_due(now)

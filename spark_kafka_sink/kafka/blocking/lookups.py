@@ -48,6 +48,10 @@ class Lookup(Generic[K]):
         """Continue the lookup; return the error codes of keys whose lookup cannot succeed."""
         return {}
 
+    def code(self, key: K) -> int | None:  # noqa: ARG002
+        """Return the latest error code of the lookup of a key, or None."""
+        return None
+
     def seconds_until_due(self, now: float) -> float:
         """Return the number of seconds within which `step` must be called again."""
         return self._client.metadata.seconds_until_due(now)
@@ -144,6 +148,13 @@ class LeaderLookup(Lookup[TopicPartition]):
                 failures[key] = code
                 del self._unknown[key]
         return failures
+
+    def code(self, key: TopicPartition) -> int | None:
+        """See `Lookup`. The code is LEADER_NOT_AVAILABLE if the partition has no leader."""
+        metadata, request = self._client.metadata, self._unknown.get(key)
+        if request is None or metadata.answered_requests <= request[1]:
+            return None
+        return metadata.cluster.errors.get(key.topic) or ErrorCode.leader_not_available
 
     def seconds_until_due(self, now: float) -> float:
         """Return the seconds until metadata is due, or `MAX_WAIT_S` if all leaders are known."""

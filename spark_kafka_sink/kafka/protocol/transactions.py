@@ -34,6 +34,11 @@ NO_TIMEOUT_MS = 2**31 - 1
 """The timeout of two-phase-commit transactions, as reported by brokers (KIP-939)."""
 _KEY_TYPE = 1
 """FindCoordinator's key type for transactional ids."""
+NO_COORDINATOR_HINT = (
+    "Check that the topic __transaction_state has leaders: it is created with "
+    "transaction.state.log.replication.factor replicas (3 by default), and needs as many brokers."
+)
+"""Hint for COORDINATOR_NOT_AVAILABLE."""
 
 
 class TransactionState(StrEnum):

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.recreated_topics import recreated_topic_error
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode, error_name
+from spark_kafka_sink.kafka.protocol.transactions import NO_COORDINATOR_HINT
 from spark_kafka_sink.producer.send.batch_failure import timeout_error
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from spark_kafka_sink.producer.buffer.batch import ProducerBatch
     from spark_kafka_sink.producer.buffer.session_state import SessionState
     from spark_kafka_sink.producer.transactions.transaction_manager import TransactionManager
+
+_NO_COORDINATOR = error_name(ErrorCode.coordinator_not_available)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -91,10 +95,13 @@ class FailureHandler:
             timeout_ms: delivery.timeout.ms.
             reasons: the reasons for connection failures, by address.
         """
-        manager = self.transaction_manager
-        if manager is not None and manager.problem:
-            reasons = {**reasons, "the transaction's coordinator": manager.problem}
-        return timeout_error(batch, timeout_ms, reasons, self.state.throttled_ms)
+        problem = "" if self.transaction_manager is None else self.transaction_manager.problem
+        if problem:
+            reasons = {**reasons, "the transaction's coordinator": problem}
+        error = timeout_error(batch, timeout_ms, reasons, self.state.throttled_ms)
+        if problem == _NO_COORDINATOR:
+            error.hint = NO_COORDINATOR_HINT
+        return error
 
     def record_acknowledged(self, batch: ProducerBatch, now_ms: int) -> None:
         """Count the records of an acknowledged batch by the id of its topic."""

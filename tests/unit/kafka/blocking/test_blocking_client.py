@@ -20,6 +20,9 @@ from spark_kafka_sink.kafka.blocking.blocking_client import (
     idle_blocking_clients,
 )
 from spark_kafka_sink.kafka.client.client_pool import MAX_IDLE
+from spark_kafka_sink.kafka.logs.log_reader import LogReader
+from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.topic_partition import NO_LEADER
 from spark_kafka_sink.kafka.protocol.versions import ApiKey
 from tests.support.harness.offline import config
 from tests.support.harness.sasl import FakeSasl, ManualCalls, password_login
@@ -78,6 +81,27 @@ def test_timeout_caused_by_throttling_is_explained(cluster: ScriptedCoordinator)
     assert " for 60.0 s" in str(caught.value)
     assert "request_percentage" in (caught.value.hint or "")
     assert "quota" not in str(later)
+
+
+def test_timeout_without_a_coordinator_is_explained(cluster: ScriptedCoordinator) -> None:
+    """A cluster with fewer brokers than transaction.state.log.replication.factor has none."""
+    cluster.find_codes["a"].extend([ErrorCode.coordinator_not_available] * 10_000)
+    with blocking_client(cluster) as client:
+        with pytest.raises(BrokerUnavailableError) as caught:
+            TransactionAdmin(client).init_producer_id("a", 1_000, client.deadline(0.5))
+        assert end(client, "a", seconds=0.1) == ErrorCode.coordinator_not_available
+    assert caught.value.kafka_error == "COORDINATOR_NOT_AVAILABLE"
+    assert "transaction.state.log.replication.factor" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("code", [ErrorCode.none, ErrorCode.leader_not_available])
+def test_timeout_without_a_leader_is_explained(code: ErrorCode) -> None:
+    cluster = ScriptedCoordinator(topics={"t": 1})
+    cluster.move("t", 0, NO_LEADER)
+    cluster.metadata_errors["t"] = code
+    with blocking_client(cluster) as client, pytest.raises(BrokerUnavailableError) as caught:
+        LogReader(client, "t").read(None, client.deadline(0.5))
+    assert caught.value.kafka_error == "LEADER_NOT_AVAILABLE"
 
 
 def test_metadata_requests_create_no_topics(cluster: ScriptedCoordinator) -> None:

@@ -379,8 +379,9 @@ def test_expired_batch_names_the_coordinators_error(sim: World) -> None:
         [CoordinatorFault(error=ErrorCode.coordinator_not_available)] * 2_000
     )
     sim.send([b"v"])
-    with pytest.raises(DeliveryError, match="COORDINATOR_NOT_AVAILABLE"):
+    with pytest.raises(DeliveryError, match="COORDINATOR_NOT_AVAILABLE") as caught:
         sim.finish(0.5)
+    assert "transaction.state.log.replication.factor" in str(caught.value)
     assert sim.session.transaction_manager is not None
 
 
