@@ -110,8 +110,9 @@ class TransactionalAppender:
             AuthorizationError: an ACL is missing; the error contains it.
             TransactionError: a broker rejected a request for a different reason; no records are
                 appended.
-            BrokerUnavailableError: the deadline has passed. Either all records or none are
-                appended. The next InitProducerId decides the outcome.
+            BrokerUnavailableError: the deadline has passed, or a response was lost before Kafka
+                2.5. Either all records or none are appended. The next InitProducerId decides the
+                outcome.
         """
         if not records:
             raise ValueError("an empty transaction cannot be committed")
@@ -188,7 +189,12 @@ class TransactionalAppender:
             raise self._rejection_error("EndTxn", owner, None, result)
         if result.value.epoch == owner.epoch and handler.has_lost_responses:
             # A lost EndTxn might still arrive and end the next transaction, so bump the epoch.
-            return self.admin.init_producer_id(name, self.timeout_ms, deadline, owner)
+            try:
+                return self.admin.init_producer_id(name, self.timeout_ms, deadline, owner)
+            except errors.ProtocolError as error:  # Kafka before 2.5 does not support KIP-360.
+                raise errors.BrokerUnavailableError(
+                    f"committing {name} got no response, and {error.message}", hint=error.hint
+                ) from error
         return result.value
 
     def _abort(self, owner: TransactionalProducer, deadline: float | None) -> None:

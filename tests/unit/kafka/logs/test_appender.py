@@ -20,7 +20,7 @@ from spark_kafka_sink.kafka.logs.appender import (
 )
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.transactions import TransactionalProducer, TransactionVersion
-from spark_kafka_sink.kafka.protocol.versions import ApiKey
+from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader, checksum
 from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from tests.support.harness.scripted import blocking_client
@@ -144,6 +144,16 @@ def test_v1_bumps_the_epoch_if_a_late_end_could_affect_the_next_transaction() ->
     assert append(cluster, RECORDS, version=V1) == opened("d", V1, epoch=3)
     ((_, request),) = cluster.requests_for(ApiKey.INIT_PRODUCER_ID)
     assert (request.producer_id, request.producer_epoch) == (7, 0)
+
+
+def test_outcome_is_unknown_if_the_epoch_cannot_be_bumped() -> None:
+    """Kafka before 2.5; the caller fences and reads the log, instead of failing a decided batch."""
+    cluster = PartitionLeader()
+    cluster.queue_codes("d", [LOST])
+    cluster.levels = {}
+    cluster.limit(ApiKey.INIT_PRODUCER_ID, VersionRange(0, 2))
+    with pytest.raises(BrokerUnavailableError, match="cannot bump the epoch"):
+        append(cluster, RECORDS, version=V1)
 
 
 @pytest.mark.parametrize(
