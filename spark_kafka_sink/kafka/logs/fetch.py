@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
 _FETCH_BYTES = 4 << 20
 """Maximum size of a response in bytes, if its first batch is not larger."""
+MAX_WAIT_MS = 500
+"""max.wait.ms of a Fetch whose empty response means that compaction has removed all records, as in
+Java's consumer. Without a wait, some brokers do not read from a slow store.
+"""
 NO_LEADER_EPOCH = -1
 _UNKNOWN_TOPIC_RETRY_S = 0.3
 """Seconds for which UNKNOWN_TOPIC_OR_PARTITION is retried. This is short, because a read expects an

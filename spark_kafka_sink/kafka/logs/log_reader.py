@@ -15,6 +15,7 @@ from spark_kafka_sink.common.errors import ProtocolError
 from spark_kafka_sink.kafka.blocking.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.client.backoff import retry_delay
 from spark_kafka_sink.kafka.logs.fetch import (
+    MAX_WAIT_MS,
     NO_LEADER_EPOCH,
     Fetched,
     FetchFrom,
@@ -34,10 +35,6 @@ if TYPE_CHECKING:
     from spark_kafka_sink.kafka.blocking.api_driver import ApiHandler, V
     from spark_kafka_sink.kafka.blocking.blocking_client import BlockingClient
     from spark_kafka_sink.kafka.records.record_decoder import Record
-
-
-_EMPTY_WAIT_MS = 500
-"""max.wait.ms of the Fetch that follows an empty response, as in Java's consumer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +123,7 @@ class LogReader:
         end = self._offset_at(LATEST, deadline)
         offset = max(after + 1, self._offset_at(EARLIEST, deadline))
         while offset < end:
-            fetched = self._fetch(FetchFrom(offset=offset), deadline)
+            fetched = self._fetch_before(end, FetchFrom(offset=offset), deadline)
             batches = () if fetched is None else whole_batches(fetched.data)
             start = offset
             for batch, header in batches:
@@ -195,16 +192,9 @@ class LogReader:
     ) -> tuple[Fetched, FetchFrom] | None:
         """Fetch at `fetch_from`, add the batches, and return the response and the next position.
 
-        Return None if reading must restart. An empty response can have other reasons than
-        compaction, such as a quota, so the leader must return it twice.
+        Return None if reading must restart.
         """
-        fetched = self._fetch(fetch_from, deadline)
-        if (
-            fetched is not None
-            and not (fetched.data or fetched.diverged)
-            and fetch_from.offset < end
-        ):
-            fetched = self._fetch(fetch_from, deadline, _EMPTY_WAIT_MS)
+        fetched = self._fetch_before(end, fetch_from, deadline)
         if fetched is None or fetched.diverged:
             return None
         next_fetch = _take_fetched(fetched, committed, fetch_from)
@@ -229,6 +219,18 @@ class LogReader:
         if offset is None or offset < 0:
             raise ProtocolError("the leader returned no offset", topic=self._topic_partition.topic)
         return offset
+
+    def _fetch_before(
+        self, end: int, fetch_from: FetchFrom, deadline: float | None
+    ) -> Fetched | None:
+        """Fetch; before `end`, the leader must return an empty response twice.
+
+        It can have other reasons than compaction, such as a quota, or a slow store.
+        """
+        fetched = self._fetch(fetch_from, deadline)
+        if fetched is None or fetched.data or fetched.diverged or fetch_from.offset >= end:
+            return fetched
+        return self._fetch(fetch_from, deadline, MAX_WAIT_MS)
 
     def _fetch(
         self, fetch_from: FetchFrom, deadline: float | None, wait_ms: int = 0

@@ -24,6 +24,7 @@ from spark_kafka_sink.kafka.admin.topic_handlers import DescribeTopicsHandler
 from spark_kafka_sink.kafka.blocking.api_driver import request_one
 from spark_kafka_sink.kafka.blocking.partition_offsets import ListOffsetsHandler
 from spark_kafka_sink.kafka.logs.fetch import (
+    MAX_WAIT_MS,
     FetchFrom,
     FetchHandler,
     request_of_leader,
@@ -151,7 +152,8 @@ class TopicReader:
         offset = offsets.start
         deadline = self._deadline()
         while offset < offsets.end:
-            handler = FetchHandler(self.client, FetchFrom(offset=offset), self.isolation)
+            start_from = FetchFrom(offset=offset)
+            handler = FetchHandler(self.client, start_from, self.isolation, MAX_WAIT_MS)
             fetched = request_of_leader(
                 self.client, offsets.topic_partition, handler, deadline, "Fetch"
             )

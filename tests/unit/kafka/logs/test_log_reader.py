@@ -13,7 +13,9 @@ from spark_kafka_sink.common.errors import (
 )
 from spark_kafka_sink.kafka.logs.fetch import whole_batches
 from spark_kafka_sink.kafka.logs.log_reader import LogRead, LogReader, Position
+from spark_kafka_sink.kafka.logs.topic_reader import TopicReader
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
+from spark_kafka_sink.kafka.protocol.isolation_level import IsolationLevel
 from spark_kafka_sink.kafka.protocol.versions import ApiKey, VersionRange
 from spark_kafka_sink.kafka.records.committed_records import CommittedRecords, PendingTransaction
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, encode_control_batch
@@ -24,6 +26,7 @@ from tests.unit.kafka.admin.scripted_coordinator import LOST
 from tools.support.transactions import batch
 
 ALL = [b"a", b"b", b"c", b"d"]
+MARKER = EndTransactionMarker(producer_id=9, epoch=0, is_commit=True)
 
 
 @pytest.fixture
@@ -212,6 +215,7 @@ def test_empty_response_is_not_the_end_until_the_leader_has_waited(
     cluster: PartitionLeader,
 ) -> None:
     """Only compaction may leave offsets without records; a quota or a slow store may not."""
+    cluster.hold(encode_control_batch(MARKER, 0), base=cluster.end)
     usual = PartitionLeader._fetch
 
     def fetch(node: int, request: Any) -> dict[str, Any] | None:
@@ -222,6 +226,10 @@ def test_empty_response_is_not_the_end_until_the_leader_has_waited(
 
     cluster.scripts[ApiKey.FETCH] = fetch
     assert values(read(cluster)) == ALL
+    with blocking_client(cluster) as client:
+        assert LogReader(client, "t").marker_of(MARKER.producer_id, 0, client.deadline(10))
+        reader = TopicReader(client, "t", IsolationLevel.READ_UNCOMMITTED)
+        assert [record.value for record in reader.records(reader.bounds(0))] == ALL
 
 
 def test_batch_that_never_arrives_completely_is_an_error() -> None:
