@@ -190,23 +190,25 @@ class PrefixTransactions:
         return [transaction for transaction in opened if transaction is not None]
 
     def blocked_partitions(self, opened: Sequence[OpenTransaction]) -> Iterator[BlockedPartition]:
-        """Yield the blocked partitions of these transactions, sorted by topic and number."""
+        """Yield the blocked partitions of these transactions, sorted by topic and number.
+
+        Partitions that cannot be read, for example of a topic that was deleted, are omitted.
+        """
         own_ids = {
             transaction.description.producer_id: transaction.transactional_id
             for transaction in opened
         }
         keys = {key for transaction in opened for key in transaction.description.partitions}
-        if not keys:
-            return
-        deadline = self._request_deadline()
-        producers = self._admin.describe_producers(keys, deadline)
         offsets = ApiDriver(self._client, ListOffsetsHandler(self._client, LATEST), keys)
-        offsets.run(deadline)
+        offsets.run(self._request_deadline())
         ends = {
-            key: result.value for key, result in offsets.results.items() if result.value is not None
+            key: result.value
+            for key, result in offsets.results.items()
+            if result.value is not None and not result.code
         }
-        for key in sorted(keys):
-            blocked = _blocked_partition(key, producers[key], ends.get(key, 0), own_ids)
+        producers = self._admin.describe_producers(ends, self._request_deadline())
+        for key, end in sorted(ends.items()):
+            blocked = _blocked_partition(key, producers[key], end, own_ids)
             if blocked is not None:
                 yield blocked
 

@@ -16,6 +16,7 @@ from spark_kafka_sink.kafka.admin.transaction_admin import TransactionAdmin
 from tests.integration.exactly_once.simulated_writes import PARTITIONS, QUERY, Writes, rows_of
 from tests.integration.exactly_once.stepped_client import crash
 from tests.support.waiting import wait_until_equal
+from tools.support.admin import Admin
 
 pytestmark = pytest.mark.quick
 
@@ -54,6 +55,19 @@ def test_transaction_that_ends_after_it_was_listed_is_omitted(
     wait_until_equal(lambda: overview().transactions, ())
     monkeypatch.setattr(TransactionAdmin, "list", partialmethod(TransactionAdmin.list, states=()))
     assert overview().transactions == ()
+
+
+def test_transactions_of_a_deleted_topic_are_listed_and_aborted(query: Writes) -> None:
+    """A partition that does not exist blocks no reader."""
+    admin, other = Admin(query.bootstrap_servers), f"{query.topic}-2"
+    admin.create_topic(other, PARTITIONS)
+    query.tasks("0", tasks=1)
+    replace(query, topic=other).tasks("0", tasks=1)
+    admin.delete_topics(other)
+    listed = output(query, "list")
+    assert "Open transactions: 2" in listed
+    assert f"Partitions with blocked readers: {PARTITIONS}" in listed
+    assert output(query, "abort", "--undecided").count(": aborted") == 2
 
 
 def test_running_batch_is_listed_but_not_changed(query: Writes) -> None:
