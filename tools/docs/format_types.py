@@ -31,6 +31,7 @@ _EXAMPLES: tuple[tuple[types.DataType, Any], ...] = (
     (types.StringType(), "a"),
     (types.BinaryType(), b"\0\1"),
     (types.DateType(), dt.date(2024, 2, 29)),
+    (types.TimeType(), dt.time(12, 34, 56, 789_000)),
     (types.TimestampType(), _AT),
     (types.TimestampNTZType(), _AT),
     (types.DayTimeIntervalType(), dt.timedelta(days=1, seconds=1)),

@@ -69,10 +69,10 @@ def write_last_digits(out: RowWriter, values: Words, sizes: Numbers, max_digits:
     for number, group in reversed([*enumerate(groups)]):
         below = number * _GROUP
         digits = np.clip(sizes - below, 0, _GROUP).view(np.uint64)
-        out.append_short(last_digits(group, digits, min(max_digits - below, _GROUP)))
+        out.append_short(_last_digits(group, digits, min(max_digits - below, _GROUP)))
 
 
-def last_digits(values: Words, sizes: Words, largest: int) -> ShortBytes:
+def _last_digits(values: Words, sizes: Words, largest: int) -> ShortBytes:
     """Return the last digits of numbers of up to eight digits."""
     table = four_digits()
     if largest <= 4:

@@ -12,16 +12,15 @@ import numpy as np
 import pyarrow as pa
 
 from spark_kafka_sink.formats.encoding import number_text
-from spark_kafka_sink.kafka.records.views import ShortBytes
 
 if TYPE_CHECKING:
     from spark_kafka_sink.kafka.records.row_writer import RowWriter
     from spark_kafka_sink.kafka.records.varint import Numbers, Words
 
 
-_BYTE_BITS = np.uint64(3)
 _DAY_US = 86_400_000_000
 _DAY_MS = 86_400_000
+_SECOND_NS = 1_000_000_000
 _FIRST_DAY = -25567
 """First day in the table: 1900-01-01, in days since 1970."""
 _LAST_DAY = 65744
@@ -107,25 +106,21 @@ def _fraction_texts() -> Words:
     return np.array([b".%03d" % number for number in range(1000)], "S8").view(np.uint64)
 
 
-def write_times(out: RowWriter, micros: Numbers) -> None:
-    """Append times of day as HH:MM:SS, with a fraction of up to six digits unless it is zero."""
-    seconds = micros // 1_000_000
+def write_times(out: RowWriter, nanos: Numbers) -> None:
+    """Append times of day as HH:MM:SS, with a fraction of up to nine digits unless it is zero."""
+    seconds = nanos // _SECOND_NS
     out.append_low_bytes(_second_texts().take(seconds), 8)
-    _write_fractions(out, micros - seconds * 1_000_000)
+    _write_fractions(out, nanos - seconds * _SECOND_NS)
 
 
-def _write_fractions(out: RowWriter, micros: Numbers) -> None:
+def _write_fractions(out: RowWriter, nanos: Numbers) -> None:
     """Append fractions of a second without trailing zeros. Nothing is appended for 0."""
-    if not micros.any():
+    if not nanos.any():
         return
-    sizes = np.full(len(micros), 7, np.int64)
-    for zeros in range(1, 6):
-        sizes -= micros % 10**zeros == 0
-    sizes[micros == 0] = 0
-    digits = number_text.last_digits(micros.astype(np.uint64), np.array([6], np.uint64), 6).bytes
-    kept = (np.uint64(1) << (sizes.view(np.uint64) << _BYTE_BITS)) - np.uint64(1)
-    text = ((digits << np.uint64(8)) | np.uint64(ord("."))) & kept
-    out.append_short(ShortBytes(text, sizes.view(np.uint64), 7))
+    zeros: Numbers = np.sum([nanos % 10**count == 0 for count in range(1, 10)], axis=0)
+    out.append_either(zeros < 9, b".")
+    digits = (nanos // 10**zeros).view(np.uint64)
+    number_text.write_last_digits(out, digits, 9 - zeros, 9 - int(zeros.min()))
 
 
 def write_offsets(out: RowWriter, seconds: Numbers) -> None:
@@ -156,4 +151,4 @@ def write_interval(out: RowWriter, micros: Numbers) -> None:
     days = size // np.uint64(_DAY_US)
     number_text.write_digits(out, days)
     out.append_constant(b" ")
-    write_times(out, (size - days * np.uint64(_DAY_US)).view(np.int64))
+    write_times(out, (size - days * np.uint64(_DAY_US)).view(np.int64) * 1000)

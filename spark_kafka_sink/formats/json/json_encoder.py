@@ -122,7 +122,7 @@ def _write_interval(cells: Cells, out: RowWriter) -> None:
 _QUOTED: dict[ColumnKind, CellWriter] = {
     ColumnKind.BYTES: lambda cells, out: out.append_column(_base64_column(cells.binary_values())),
     ColumnKind.DATE: lambda cells, out: time_text.write_dates(out, cells.integers()),
-    ColumnKind.TIME: lambda cells, out: time_text.write_times(out, cells.integers() // 1000),
+    ColumnKind.TIME: lambda cells, out: time_text.write_times(out, cells.integers()),
     ColumnKind.LOCAL_TIMESTAMP: partial(_write_timestamp, None),
     ColumnKind.INTERVAL: _write_interval,
 }
