@@ -139,6 +139,7 @@ def _follow_reference(
     Raises:
         ConfigError: the reference is no URI, or a `$dynamicRef` leads to an invalid schema.
         InvalidPartError: a `$ref` leads to an invalid schema.
+        Unresolvable: the reference leads to nothing.
     """
     if not isinstance(ref, str):
         raise ConfigError(
@@ -152,15 +153,29 @@ def _follow_reference(
         )
     is_static = keyword == "$ref"
     reference = _with_document(validator, reference_uris, ref) if is_static else ref
-    if isinstance(instance, MatchContext | DeclaredFields):
-        subschema = validator._resolver.lookup(reference).contents  # noqa: SLF001
-        if id(subschema) not in instance.checked:
-            instance.checked.add(id(subschema))
-            invalid = _subschema_error(draft, ref, subschema)
-            if invalid is not None:  # Older drafts ignore `$dynamicRef`, and all that it checks.
-                raise InvalidPartError(invalid) if is_static else invalid
+    subschema = _find_subschema(validator, reference, ref)
+    is_matched = isinstance(instance, MatchContext | DeclaredFields)
+    if is_matched and id(subschema) not in instance.checked:
+        instance.checked.add(id(subschema))
+        invalid = _subschema_error(draft, ref, subschema)
+        if invalid is not None:  # Older drafts ignore `$dynamicRef`, and all that it checks.
+            raise InvalidPartError(invalid) if is_static else invalid
     standard: Callable[..., Iterable[Any]] = draft.VALIDATORS[keyword]
     return standard(validator, reference, instance, schema)
+
+
+def _find_subschema(validator: Any, reference: str, ref: str) -> Any:
+    """Return the part of the documents to which a reference leads; `ref` is its text.
+
+    Raises:
+        Unresolvable: there is none.
+    """
+    from referencing.exceptions import Unresolvable
+
+    try:
+        return validator._resolver.lookup(reference).contents  # noqa: SLF001
+    except (TypeError, ValueError):  # a pointer into a number, or a name in a list
+        raise Unresolvable(ref=ref) from None
 
 
 def _subschema_error(draft: Any, reference: str, subschema: Any) -> ConfigError | None:
