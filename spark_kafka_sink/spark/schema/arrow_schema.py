@@ -31,6 +31,8 @@ def arrow_type(data_type: types.DataType, path: str) -> pa.DataType:
         return pa.timestamp("us", "UTC")
     if isinstance(data_type, types.UserDefinedType):  # Spark passes its values in this form.
         return arrow_type(data_type.sqlType(), path)
+    if isinstance(data_type, types.CharType | types.VarcharType):  # unknown to PySpark's function
+        return pa.string()
     if isinstance(data_type, types.StructType):
         return pa.struct(
             [

@@ -1,4 +1,4 @@
-"""The Arrow types of columns with user-defined types."""
+"""The Arrow types of columns that PySpark's own function does not convert."""
 
 from __future__ import annotations
 
@@ -39,6 +39,13 @@ def test_user_defined_types_are_passed_as_what_they_store(inner: types.DataType)
     assert arrow_type(types.ArrayType(wrapped(inner)), "a") == pa.list_(
         pa.field("element", arrow_type(inner, "a"))
     )
+
+
+@pytest.mark.parametrize("text", [types.CharType(3), types.VarcharType(3)], ids=str)
+def test_texts_of_limited_length_are_texts(text: types.DataType) -> None:
+    """DataFrames have these types with spark.sql.preserveCharVarcharTypeInfo."""
+    assert arrow_type(text, "a") == pa.string()
+    assert arrow_type(types.MapType(text, text), "a") == pa.map_(pa.string(), pa.string())
 
 
 def test_column_of_a_user_defined_type_that_spark_does_not_pass() -> None:
