@@ -25,7 +25,11 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "long": (int,),
     "float": (int, float),
     "double": (int, float),
+    "array": (list,),
+    "map": (dict,),
+    **dict.fromkeys(RECORDS, (dict,)),
 }
+"""Types of defaults in JSON, by the type's name; for other types, a string."""
 _NON_FINITE = ("NaN", "Infinity", "-Infinity")
 """Defaults of floating-point types as Java prints them, because JSON has no such numbers."""
 _STRUCTS = {"boolean": "<?", "float": "<f", "double": "<d"}
@@ -47,6 +51,10 @@ def default_bytes(schema: AvroSchema, field: dict[str, Any]) -> bytes:
 def _encode_default(schema: AvroSchema, value: Any) -> bytes:
     if schema.kind == "union":
         return _encode_union(schema, value)
+    if schema.kind in ("float", "double") and value in _NON_FINITE:
+        value = float(value)
+    if type(value) not in _JSON_TYPES.get(schema.kind, (str,)):
+        raise TypeError
     if schema.kind in RECORDS:
         return b"".join(
             _encode_default(type_, value[name] if name in value else field["default"])
@@ -81,10 +89,6 @@ def _encode_string(value: bytes) -> bytes:
 
 def _encode_scalar(schema: AvroSchema, value: Any) -> bytes:
     kind = schema.kind
-    if kind in ("float", "double") and value in _NON_FINITE:
-        value = float(value)
-    if type(value) not in _JSON_TYPES.get(kind, (str,)):
-        raise TypeError
     if not _has_meaning(schema, value):
         raise ValueError
     if kind in _STRUCTS:

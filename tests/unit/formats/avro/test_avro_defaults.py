@@ -3,6 +3,7 @@
 import datetime as dt
 import uuid
 from decimal import Decimal
+from itertools import permutations
 from typing import Any
 
 import pyarrow as pa
@@ -52,6 +53,12 @@ def test_default_that_json_numbers_cannot_represent(default: str, type_: Any) ->
 @pytest.mark.parametrize(
     ("schema", "default"),
     [
+        ({"type": "array", "items": "int"}, {}),
+        ({"type": "array", "items": "int"}, ""),
+        ({"type": "map", "values": "int"}, []),
+        ({"type": "map", "values": "int"}, ""),
+        ({**record(), "name": "Empty"}, []),
+        ({**record(), "name": "Empty"}, ""),
         (UUID, ""),
         (UUID, "00000000"),
         (UUID, "0" * 16),
@@ -65,7 +72,7 @@ def test_default_that_json_numbers_cannot_represent(default: str, type_: Any) ->
         ({**record(("u", UUID)), "name": "Inner"}, {"u": ""}),
     ],
 )
-def test_defaults_without_their_logical_meaning(schema: Any, default: Any) -> None:
+def test_defaults_that_do_not_fit(schema: Any, default: Any) -> None:
     text = record(("v", "int"))
     text["fields"].append({"name": "x", "type": schema, "default": default})
     array = pa.array([{"v": 1}], pa.struct([("v", pa.int32())]))
@@ -93,3 +100,16 @@ def test_defaults_with_logical_types(schema: Any, default: Any, expected: Any) -
     text["fields"].append({"name": "x", "type": schema, "default": default})
     (data,) = encode(pa.array([{"v": 1}], pa.struct([("v", pa.int32())])), text)
     assert read(text, data) == {"v": 1, "x": expected}
+
+
+@pytest.mark.parametrize(
+    ("default", "kind"),
+    [([], "array"), ([7], "array"), ({}, "map"), ({"k": 7}, "map"), ("", "string"), (None, "null")],
+)
+def test_default_of_a_union_has_the_branch_of_its_json_type(default: Any, kind: str) -> None:
+    branches = [{"type": "array", "items": "int"}, {"type": "map", "values": "int"}]
+    for union in permutations([*branches, "string", "null"]):
+        schema = record(("v", "int"), {"name": "x", "type": [*union], "default": default})
+        (data,) = encode(pa.array([{"v": 1}], pa.struct([("v", pa.int32())])), schema)
+        assert read(schema, data) == {"v": 1, "x": default}
+        assert kind in str(union[(data or b"")[1] // 2])
