@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
+from math import log10
 from typing import TYPE_CHECKING, Any
 
 from spark_kafka_sink.common.errors import ConfigError
@@ -198,7 +199,7 @@ def _is_decimal(json_: Mapping[str, Any]) -> bool:
     if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision:
         return False
     is_fixed = json_["type"] == "fixed"
-    return precision > 0 and (not is_fixed or 10**precision < 1 << 8 * json_["size"] - 1)
+    return precision > 0 and (not is_fixed or precision <= log10(2) * (8 * json_["size"] - 1))
 
 
 def _declare_types(
@@ -293,8 +294,13 @@ def _branch_names(union: AvroSchema) -> list[str]:
 
 
 def qualified_name(name: str, namespace: str) -> str:
-    """Return a name with its namespace, unless the name already contains one."""
-    return name if "." in name or not namespace else f"{namespace}.{name}"
+    """Return a name with its namespace, unless the name already contains one.
+
+    As in Java, a name with a dot only at its start has no namespace.
+    """
+    if "." in name:
+        return name[1:] if name.rfind(".") == 0 else name
+    return f"{namespace}.{name}" if namespace else name
 
 
 def without_comments(text: str) -> str:

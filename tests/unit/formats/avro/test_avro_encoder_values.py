@@ -141,3 +141,15 @@ def test_invalid_logical_types_are_ignored(annotation: dict[str, Any]) -> None:
             pa.array([{"v": NOON}], pa.struct([("v", pa.timestamp("us", "UTC"))])),
             record(("v", annotation)),
         )
+
+
+@pytest.mark.parametrize(
+    ("size", "precision"), [(0, 1), (0, 2**31 - 1), (2, 5), (4, 10), (4, 2**31 - 1)]
+)
+def test_decimals_that_exceed_their_fixed_type_are_bytes(size: int, precision: int) -> None:
+    fixed = {"type": "fixed", "name": "F", "size": size}
+    schema = record(("v", {**fixed, "logicalType": "decimal", "precision": precision}))
+    array = pa.array([{"v": b"\1" * size}], pa.struct([("v", pa.binary())]))
+    assert encode(array, schema) == [b"\1" * size]
+    with pytest.raises(ColumnError, match=r"as Avro n\.F"):
+        encode(pa.array([{"v": None}], pa.struct([("v", pa.decimal128(2, 0))])), schema)

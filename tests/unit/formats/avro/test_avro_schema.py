@@ -8,7 +8,7 @@ import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
-from spark_kafka_sink.formats.avro.avro_schema import PRIMITIVES
+from spark_kafka_sink.formats.avro.avro_schema import PRIMITIVES, AvroSchema
 from spark_kafka_sink.formats.columns.encoding_errors import EncodingErrors
 from spark_kafka_sink.formats.encoder_spec import EncoderSpec, compile_encoder
 from tests.unit.formats.avro.fastavro_rows import encode, read, record
@@ -115,3 +115,12 @@ def test_types_with_the_name_of_a_kind(name: str) -> None:
     (data,) = encode(pa.array([{"id": 1, "next": {"id": 2}}]), tree(name))
     # Names are not encoded; fastavro cannot read these.
     assert read(tree("Tree"), data) == {"id": 1, "next": {"id": 2, "next": None}}
+
+
+def test_names_that_begin_with_a_dot_have_no_namespace() -> None:
+    city = {"type": "record", "name": ".City", "fields": [{"name": "zip", "type": "string"}]}
+    schema = record(("a", city), ("b", "City"), ("c", ".City"))
+    (data,) = encode(pa.array([{name: {"zip": name} for name in "abc"}]), schema)
+    plain = record(("a", {**city, "name": "n.City"}), ("b", "City"), ("c", "n.City"))
+    assert read(plain, data) == {name: {"zip": name} for name in "abc"}
+    assert AvroSchema.parse(json.dumps(city)).subject_name == "City"
