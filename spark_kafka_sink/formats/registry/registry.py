@@ -372,7 +372,11 @@ def _reject_rules(schema: Any, source: str) -> None:
     if rules is None:
         return
     all_rules = [*(rules.domain_rules or ()), *(getattr(rules, "encoding_rules", None) or ())]
-    names = [f"{rule.name} ({rule.type})" for rule in all_rules if not rule.disabled]
+    names = [
+        f"{rule.name} ({rule.type})"
+        for rule in all_rules
+        if not rule.disabled and rule.mode != "READ"
+    ]
     if names:
         raise SchemaRegistryError(
             f"the schema {source} has rules, which the sink does not execute: {', '.join(names)}. "

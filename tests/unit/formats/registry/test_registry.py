@@ -1,5 +1,7 @@
-"""References of JSON Schemas, and the reason why several texts of a schema are rejected."""
+"""References, rules and ids of schemas, and the reasons of rejected texts and responses."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +12,20 @@ from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.config.schema_registry import RegistryConfig
 from spark_kafka_sink.formats.json.json_references import MAIN, Link
 from spark_kafka_sink.formats.registry.registry import Registry
+from spark_kafka_sink.formats.registry.registry_schemas import CandidateSchema
+from tests.support.schema_registry import SmallRegistry, running
+
+TEXT = CandidateSchema(Format.AVRO_CONFLUENT, '"string"')
+
+
+@pytest.fixture
+def server() -> Iterator[SmallRegistry]:
+    with running() as server:
+        yield server
+
+
+def connected(server: SmallRegistry, **options: Any) -> Registry:
+    return Registry(RegistryConfig(url=server.url, max_retries=0, **options))
 
 
 def test_document_with_two_references_is_read_once() -> None:
@@ -37,3 +53,23 @@ def test_reason_is_that_of_the_first_text(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(registry, "_judge", judge)
     with pytest.raises(SchemaRegistryError, match="subject events: first"):
         registry._is_compatible("events", ["first", "second"], "the schema")
+
+
+@pytest.mark.parametrize("mode", ["READ", "WRITE", "WRITEREAD", None])
+@pytest.mark.parametrize("kind", ["domainRules", "encodingRules"])
+def test_rules_for_readers_do_not_concern_the_sink(
+    server: SmallRegistry, kind: str, mode: str | None
+) -> None:
+    rule = {"name": "mask", "kind": "TRANSFORM", "mode": mode, "type": "CEL_FIELD"}
+    server.rules = {kind: [rule]}
+    server.put("events", TEXT.text)
+    for read in (
+        partial(Registry.lookup, subject="events", candidate=TEXT),
+        partial(Registry.fetch_selected_schema, subject="events", format_=TEXT.format),
+    ):
+        with connected(server) as registry:
+            if mode == "READ":
+                assert read(registry).id == 1
+            else:
+                with pytest.raises(SchemaRegistryError, match=r"does not execute: mask"):
+                    read(registry)
