@@ -227,7 +227,9 @@ class Registry:
             return (
                 schema_id,
                 None,
-                self._requests.call(action, self._client.get_schema, schema_id, fmt=form),
+                self._requests.call(
+                    action, self._client.get_schema, schema_id, subject or None, fmt=form
+                ),
             )
 
         return self._read_schema(subject, f"with id {schema_id}", format_, fetch)

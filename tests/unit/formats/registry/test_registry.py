@@ -73,3 +73,20 @@ def test_rules_for_readers_do_not_concern_the_sink(
             else:
                 with pytest.raises(SchemaRegistryError, match=r"does not execute: mask"):
                     read(registry)
+
+
+def test_schema_with_an_id_is_read_with_its_subject(
+    server: SmallRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id can be another schema in another context of the registry."""
+    targets: list[str] = []
+
+    def respond(_method: str, target: str, _body: dict[str, Any]) -> tuple[int, Any]:
+        targets.append(target)
+        return 200, {"schema": TEXT.text}
+
+    monkeypatch.setattr(server, "respond", respond)
+    with connected(server, schema_id=7) as registry:
+        assert registry.fetch_selected_schema("a b-value", TEXT.format).text == TEXT.text
+        registry.fetch_schema_text((8).to_bytes(4), TEXT.format)
+    assert targets == ["/schemas/ids/7?subject=a+b-value", "/schemas/ids/8"]
