@@ -200,7 +200,7 @@ def running(context: ssl.SSLContext | None = None) -> Iterator[SmallRegistry]:
                 status, answer = _error(401, 40101, "Unauthorized")
             else:
                 status, answer = registry.respond(self.command, self.path, body)
-            content = json.dumps(answer).encode()
+            content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
             self.send_header("Content-Length", str(len(content)))

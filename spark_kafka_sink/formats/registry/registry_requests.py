@@ -35,6 +35,9 @@ _NO_LEVEL = (_NOT_FOUND, _UNAUTHORIZED, _FORBIDDEN)
 """HTTP statuses for a level that is not set, or that the login cannot read."""
 _NO_VERSIONS = (_NOT_FOUND, 405)
 """HTTP statuses of a check for a subject without versions, or that the registry does not know."""
+_REDIRECTS = (301, 302, 303, 307, 308)
+_UNREADABLE = (AttributeError, TypeError, ValueError)
+"""Exceptions of the client for a response that is not JSON, or not that of a registry."""
 _MAX_MESSAGE_CHARS = 1_500
 """Maximum length of a registry's message, in characters."""
 _mock_clients: dict[str, Any] = {}
@@ -51,6 +54,7 @@ _HINTS = {
     _CONFLICT: INCOMPATIBLE_HINT,
     _UNAUTHORIZED: "Check basic.auth.user.info or the bearer.auth options.",
     _FORBIDDEN: "Grant the login access to the subject.",
+    **dict.fromkeys(_REDIRECTS, f"Set {URL} to the URL to which it redirects."),
     **dict.fromkeys(
         _MISSING,
         "Register the schema, or set auto.register.schemas=true; check topic, "
@@ -217,8 +221,14 @@ class RegistryRequests:
             raise error
         urls = self._config.url.replace(",", ", ")
         status = _http_status(error)
+        reason = printable(str(error) or type(error).__name__)
+        if isinstance(error, _UNREADABLE):
+            raise SchemaRegistryError(
+                f"cannot {action}: the response of {urls} is not that of a schema registry: "
+                f"{reason}",
+                hint=_HINTS[_NOT_FOUND],
+            ) from None
         if status is None:
-            reason = printable(str(error) or type(error).__name__)
             raise SchemaRegistryError(
                 f"cannot {action}: the schema registry at {urls} cannot be reached: {reason}",
                 hint=f"Check {URL}, and that the driver can reach it.",

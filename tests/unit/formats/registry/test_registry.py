@@ -90,3 +90,21 @@ def test_schema_with_an_id_is_read_with_its_subject(
         assert registry.fetch_selected_schema("a b-value", TEXT.format).text == TEXT.text
         registry.fetch_schema_text((8).to_bytes(4), TEXT.format)
     assert targets == ["/schemas/ids/7?subject=a+b-value", "/schemas/ids/8"]
+
+
+@pytest.mark.parametrize("answer", [b"", b"<html>", b"\xff", None, [], "x", 5])
+def test_response_of_another_server(server: SmallRegistry, answer: Any) -> None:
+    server.faults.extend([(200, answer)] * 2)
+    with connected(server) as registry:
+        for read in (registry.register, registry.lookup):
+            with pytest.raises(SchemaRegistryError, match="is not that of a schema reg") as caught:
+                read("events", TEXT)
+            assert "Check the path" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_registry_that_redirects(server: SmallRegistry, status: int) -> None:
+    server.faults.append((status, b""))
+    with connected(server) as registry, pytest.raises(SchemaRegistryError) as caught:
+        registry.register("events", TEXT)
+    assert "to which it redirects" in (caught.value.hint or "")
