@@ -98,10 +98,10 @@ class PartFormat:
 
     @property
     def full_name(self) -> str | None:
-        """The name in the options with its namespace, or None if no name is set."""
+        """The names in the options, each with the namespace; None if no name is set."""
         if self.schema_name is None or not self.namespace:
             return self.schema_name
-        return f"{self.namespace}.{self.schema_name}"
+        return ",".join(f"{self.namespace}.{name.strip()}" for name in self.schema_name.split(","))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

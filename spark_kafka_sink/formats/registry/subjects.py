@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.schema_registry import RegistryConfig, SubjectStrategy
+from spark_kafka_sink.formats.avro.avro_schema import qualified_name
 
 if TYPE_CHECKING:
     from spark_kafka_sink.config.formats import PartFormat
@@ -33,8 +34,8 @@ def subject_of(
             "topic: topics of a column are not known before the tasks run",
             hint='Add .option("topic", ...), or use RecordNameStrategy.',
         )
-    configured_name = (part.full_name or part.record_name).partition(",")[0]
-    name = configured_name if schema is None else schema.name
+    configured = part.full_name or qualified_name(part.record_name, part.namespace)
+    name = configured.partition(",")[0].strip() if schema is None else schema.name
     if not name and strategy is not SubjectStrategy.TOPIC_NAME:
         raise ConfigError(
             f"option {part.part}.subject.name.strategy is {strategy.value}, but the schema of the "

@@ -1,12 +1,14 @@
 """Options of the formats and of the schema registry."""
 
+import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import FieldsInclude, Format, FormatsConfig
 from spark_kafka_sink.config.schema_registry import RegistryConfig, SchemaIdFraming, SubjectStrategy
 from spark_kafka_sink.config.sink_config import SinkConfig
-from spark_kafka_sink.formats.registry.subjects import format_subject
+from spark_kafka_sink.formats.encoder_spec import derive_schema
+from spark_kafka_sink.formats.registry.subjects import format_subject, subject_of
 
 SERVERS = {"kafka.bootstrap.servers": "a:1", "topic": "t"}
 REGISTRY = {"value.format": "avro-confluent", "schema.registry.url": "http://r:8081"}
@@ -106,6 +108,12 @@ def test_name_of_a_derived_record_with_its_namespace(format_: str) -> None:
         parsed = parsed_formats(**settings, **options)
         assert parsed.value.full_name == "com.shop.Order"
         assert (parsed.value.record_namespace, parsed.value.record_name) == ("com.shop", "Order")
+
+
+def test_namespace_applies_to_each_name() -> None:
+    names = {"value.schema.name": "R, S,T", "value.schema.namespace": "n.m"}
+    parsed = parsed_formats(**{"value.format": "avro", "value.schema": "{}"}, **names)
+    assert parsed.value.full_name == "n.m.R,n.m.S,n.m.T"
 
 
 def test_option_without_effect_is_rejected() -> None:
@@ -212,6 +220,27 @@ def test_classes_with_and_without_package() -> None:
 )
 def test_subject_strategies_match_java(strategy: SubjectStrategy, subject: str) -> None:
     assert format_subject(strategy, "orders", "key", "a.Order") == subject
+
+
+@pytest.mark.parametrize("format_", ["avro", "protobuf", "json"])
+@pytest.mark.parametrize(
+    "names",
+    [{}, {"name": "a.R"}, {"name": "R"}, {"namespace": "a.b"}, {"name": "R", "namespace": "a"}],
+)
+def test_latest_version_has_the_subject_of_the_derived_schema(
+    format_: str, names: dict[str, str]
+) -> None:
+    options = {f"value.schema.{option}": name for option, name in names.items()}
+    options |= {"value.format": f"{format_}-confluent", "schema.registry.url": "http://r:8081"}
+    options |= {"value.subject.name.strategy": "RecordNameStrategy"}
+    part = parsed_formats(**options).value
+    type_ = pa.struct([("id", pa.int64())])
+    derived = derive_schema(part.format, type_, part.record_name, part.record_namespace)
+    config = registry(**options)
+    assert subject_of(config, part, "t", derived) == derived.name
+    options |= {"auto.register.schemas": "false", "use.latest.version": "true"}
+    latest = parsed_formats(**options)
+    assert subject_of(registry(**options), latest.value, "t", None) == derived.name
 
 
 def test_one_option_selects_the_schema() -> None:
