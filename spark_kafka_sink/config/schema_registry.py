@@ -223,7 +223,7 @@ class RegistryConfig:
         _check_url(values[URL])
         _check_choice(values, user_options, parts)
         schema_id = None if values["use.schema.id"] == -1 else values["use.schema.id"]
-        return cls(
+        config = cls(
             **fields_of(cls, values),
             schema_id=schema_id,
             url=",".join(redact_uri(url.strip()) for url in values[URL].split(",")),
@@ -234,6 +234,13 @@ class RegistryConfig:
             bearer=_bearer_auth(values, user_options),
             tls=_registry_tls(user_options),
         )
+        if config.bearer is not None and (config.user_info is not None or config.inherits_basic):
+            raise ConfigError(
+                "the options contain a password and a token for the schema registry",
+                hint=f"Remove the basic.auth options and the user name in {URL}, or the "
+                "bearer.auth options.",
+            )
+        return config
 
 
 REGISTRY_OPTIONS = (

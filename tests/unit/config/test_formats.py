@@ -13,6 +13,15 @@ from spark_kafka_sink.formats.registry.subjects import format_subject, subject_o
 SERVERS = {"kafka.bootstrap.servers": "a:1", "topic": "t"}
 REGISTRY = {"value.format": "avro-confluent", "schema.registry.url": "http://r:8081"}
 STRATEGIES = "io.confluent.kafka.serializers.subject."
+BASIC: list[dict[str, str]] = [
+    {"schema.registry.url": "http://me:pw-1@r:8081"},
+    {"basic.auth.user.info": "me:pw-1"},
+    {"basic.auth.credentials.source": "SASL_INHERIT"},
+]
+BEARER: list[dict[str, str]] = [
+    {"bearer.auth.token": "pw-2"},
+    {"bearer.auth.credentials.source": "SASL_OAUTHBEARER_INHERIT"},
+]
 
 
 def formats(**options: str) -> FormatsConfig | None:
@@ -189,14 +198,13 @@ def test_registry_options_may_have_the_prefix() -> None:
 def test_registry_options_may_have_the_prefix_of_javas_client(prefix: str) -> None:
     config = registry(
         **{
-            f"{prefix}schema.registry.bearer.auth.token": "token",
             f"{prefix}schema.registry.max.retries": "7",
             f"{prefix}schema.registry.basic.auth.user.info": "me:pw",
         }
     )
-    assert config.bearer is not None
     assert config.user_info is not None
     assert config.max_retries == 7
+    assert registry(**{f"{prefix}schema.registry.bearer.auth.token": "token"}).bearer is not None
     assert "synonyms" in rejection_of(
         **REGISTRY, **{"schema.registry.max.retries": "1", "max.retries": "2"}
     )
@@ -269,17 +277,27 @@ def test_login_from_options_or_url() -> None:
     )
 
 
-def test_repr_contains_no_secret() -> None:
+@pytest.mark.parametrize("basic", BASIC)
+@pytest.mark.parametrize("bearer", BEARER)
+def test_password_and_token_contradict(basic: dict[str, str], bearer: dict[str, str]) -> None:
+    """Confluent's client would send the password only."""
+    registry(**basic)
+    registry(**bearer)
+    rejection = rejection_of(**{**REGISTRY, **basic, **bearer})
+    assert "a password and a token" in rejection
+    assert "pw-" not in rejection
+
+
+@pytest.mark.parametrize("login", BASIC + BEARER)
+def test_repr_contains_no_secret(login: dict[str, str]) -> None:
     config = registry(
+        **login,
         **{
-            "schema.registry.url": "http://me:pw-1@r:8081",
-            "bearer.auth.token": "pw-2",
             "schema.registry.ssl.keystore.location": "/k",
             "schema.registry.ssl.keystore.password": "pw-3",
-        }
+        },
     )
     assert "pw-" not in repr(config)
-    assert config.bearer is not None
     assert config.tls is not None
     assert config.tls.keystore is not None
 
