@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_kafka_sink.common.errors import ConfigError, KafkaProdError
 from spark_kafka_sink.common.optional_dependencies import import_extra
 from spark_kafka_sink.config.formats import Format, PartFormat
-from spark_kafka_sink.formats.avro.avro_schema import AvroSchema
+from spark_kafka_sink.formats.avro.avro_schema import COMPLEX, PRIMITIVES, AvroSchema
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 from spark_kafka_sink.formats.protobuf.protobuf_compiler import add_known_imports
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
@@ -187,7 +187,7 @@ def decode_payload(format_: Format, schema: UnregisteredSchema | None, payload: 
 @lru_cache(maxsize=64)
 def _avro_reader(schema: str) -> Callable[[bytes], Any]:
     library = import_extra("testing", "fastavro", _USER)
-    declaration = json.loads(schema)
+    declaration = _with_plain_names(json.loads(schema))
     parsed = library.parse_schema(declaration)
     plain = library.parse_schema(_without_times(declaration))
 
@@ -205,6 +205,21 @@ def _avro_reader(schema: str) -> Callable[[bytes], Any]:
             return read_as(plain, payload)
 
     return read
+
+
+def _with_plain_names(declaration: Any) -> Any:
+    """Return an Avro schema with "Name" instead of {"type": "Name"}, which fastavro rejects."""
+    if isinstance(declaration, list):
+        return [_with_plain_names(node) for node in declaration]
+    if not isinstance(declaration, dict):
+        return declaration
+    kind = declaration.get("type")
+    if "name" not in declaration and isinstance(kind, str) and kind not in PRIMITIVES | COMPLEX:
+        return kind
+    return {
+        name: node if name == "default" else _with_plain_names(node)
+        for name, node in declaration.items()
+    }
 
 
 def _without_times(declaration: Any) -> Any:

@@ -1,11 +1,16 @@
-"""Decoded Protobuf messages compared with Google's runtime."""
+"""Decoded Protobuf messages compared with Google's runtime, and names of types in Avro."""
 
+import json
 from typing import Any
+
+import pyarrow as pa
 
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.decoder import decode_payload
+from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
 from tests.support.protoc import compile_files, message_class
+from tests.unit.formats.avro.fastavro_rows import encode, record
 from tests.unit.formats.protobuf.encoded_messages import part, set_in_base64
 
 TYPES_AND_NAMES = """syntax = "proto3"; package p; import "google/protobuf/struct.proto";
@@ -45,3 +50,21 @@ def test_decode_well_known_types_and_unusual_names() -> None:
         "HasField": 5,
         "FromString": [],
     }
+
+
+def test_decode_avro_with_names_of_types_in_objects() -> None:
+    color = {"type": "enum", "name": "Color", "symbols": ["RED"]}
+    reference = {"type": "n.Color", "doc": "see above"}
+    schema = record(
+        ("a", color),
+        ("b", {"type": "Color"}),
+        ("c", ["null", reference]),
+        ("d", {"type": "array", "items": {"type": "map", "values": reference}}),
+        {"name": "e", "type": reference, "default": "RED"},
+    )
+    row = {"a": "RED", "b": "RED", "c": "RED", "d": [{"k": "RED"}]}
+    text, map_ = pa.string(), pa.map_(pa.string(), pa.string())
+    type_ = pa.struct([("a", text), ("b", text), ("c", text), ("d", pa.list_(map_))])
+    (data,) = encode(pa.array([{**row, "d": [[("k", "RED")]]}], type_), schema)
+    source = UnregisteredSchema(json.dumps(schema), "n.R")
+    assert decode_payload(Format.AVRO, source, data or b"") == {**row, "e": "RED"}
