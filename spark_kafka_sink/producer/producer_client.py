@@ -18,7 +18,7 @@ class ProducerClient(Client):
 
     def __init__(self, config: ProducerConfig, **parts: Any) -> None:
         super().__init__(config, **parts)
-        self.batch_size_limits = BatchSizeLimits()
+        self.batch_size_limits = BatchSizeLimits(config.batch_size)
         self.request_size_limit = RequestSizeLimit(
             config.max_batched_request_size, config.max_request_size
         )

@@ -92,10 +92,8 @@ class ChunkEncoder:
         if not learned:
             return self._limits
         now = self._clock.monotonic()
-        largest = self._limits.size
         return replace(
-            self._limits,
-            size_of_target=lambda target: learned.of(names[target].topic, now) or largest,
+            self._limits, size_of_target=lambda target: learned.of(names[target].topic, now)
         )
 
 

@@ -126,7 +126,7 @@ class StickyPartitioner:
     def _room_in_batch(self, topic: ClusterTopic, partition: int) -> int:
         batch = self.accumulator.open_batch(TopicPartition(topic.name, partition))
         largest = self.learned_limits.of(topic.name, self.clock.monotonic())
-        return (largest or self.config.batch_size) - (batch.size if batch else HEADER_SIZE)
+        return largest - (batch.size if batch else HEADER_SIZE)
 
     def _drawable_partitions(
         self, topic: ClusterTopic, blocked_targets: BlockedTargets

@@ -25,23 +25,25 @@ def half(size: int) -> int:
 
 
 class BatchSizeLimits:
-    """Detected batch size limits. The sender thread updates them, and any thread can read them."""
+    """Detected batch size limits. The sender thread updates them, and any thread can read them.
 
-    def __init__(self) -> None:
+    Args:
+        largest: batch.size, which no limit exceeds.
+    """
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
         self._limits: dict[str, tuple[int, float]] = {}
         """The limit of each topic in bytes, and the time at which it was detected."""
 
     def __bool__(self) -> bool:
         return bool(self._limits)
 
-    def of(self, topic: str, now: float) -> int | None:
-        """Return a topic's maximum uncompressed batch size in bytes with header, or None."""
-        limit = self._limits.get(topic)
-        if limit is None:
-            return None
-        size, learned_at = limit
+    def of(self, topic: str, now: float) -> int:
+        """Return a topic's maximum uncompressed batch size in bytes, including the header."""
+        size, learned_at = self._limits.get(topic, (self._largest, now))
         doublings = int((now - learned_at) / DOUBLED_AFTER_S)
-        return size << min(doublings, _MAX_DOUBLINGS)
+        return min(size << min(doublings, _MAX_DOUBLINGS), self._largest)
 
     def record_rejected(self, topic: str, size: int, now: float) -> int:
         """Record that a batch of `size` bytes was too large; limit batches to half of this size.
@@ -51,7 +53,7 @@ class BatchSizeLimits:
         Returns:
             The new limit in uncompressed bytes.
         """
-        limit = min(half(size), self.of(topic, now) or size)
+        limit = min(half(size), self.of(topic, now))
         self._limits[topic] = limit, now
         return limit
 

@@ -85,12 +85,15 @@ def test_closed_batches_are_split_to_the_limit_directly(sim: World) -> None:
     assert write(sim, 2_000) <= 30  # of about 18 batches
 
 
-def test_raised_limit_is_detected(sim: World) -> None:
+@pytest.mark.parametrize("doublings", [4, 12, 10**6])
+@pytest.mark.parametrize("partition", [0, None], ids=["assigned", "unassigned"])
+def test_raised_limit_is_detected(sim: World, doublings: int, partition: int | None) -> None:
     write(sim, 300)
-    sim.cluster.logs["t", 0].max_batch = 1 << 20
-    sim.clock.advance(4 * DOUBLED_AFTER_S)
-    assert write(sim, 300, 300) == 0
-    assert max(map(len, sim.cluster.logs["t", 0].batches)) > 6_000
+    sim.cluster.logs["t", 0].max_batch = sim.cluster.logs["t", 1].max_batch = 1 << 20
+    sim.clock.advance(doublings * DOUBLED_AFTER_S)
+    sim.deliver(random_values(600, 300), partition)
+    largest = max(len(data) for log in sim.cluster.logs.values() for data in log.batches)
+    assert 6_000 < largest <= 8_000
 
 
 def test_probing_an_unchanged_limit_costs_little(sim: World) -> None:
@@ -112,18 +115,18 @@ def test_one_large_record_does_not_lower_the_limit(sim: World) -> None:
 
 
 def test_limit_is_lowered_and_raised() -> None:
-    limits = BatchSizeLimits()
+    limits = BatchSizeLimits(5_000)
     assert not limits
-    assert limits.of("t", 5.0) is None
+    assert limits.of("t", 5.0) == 5_000
     assert limits.record_rejected("t", HEADER_SIZE + 1_001, 10.0) == HEADER_SIZE + 501
     assert limits.record_rejected("t", HEADER_SIZE + 1_001, 11.0) == HEADER_SIZE + 501
     assert limits.record_rejected("t", HEADER_SIZE + 278, 12.0) == 200
     assert limits
-    assert limits.of("u", 12.0) is None
+    assert limits.of("u", 12.0) == 5_000
     assert limits.of("t", 12.0 + 0.9 * DOUBLED_AFTER_S) == 200
     assert limits.of("t", 12.0 + 2.5 * DOUBLED_AFTER_S) == 800
     assert limits.record_rejected("t", HEADER_SIZE + 678, 12.0 + 2.5 * DOUBLED_AFTER_S) == 400
-    assert (limits.of("t", 1e12) or 0) > 1 << 30
+    assert limits.of("t", 1e12) == 5_000
 
 
 def batch_of(codec: Codec) -> ProducerBatch:
