@@ -50,7 +50,7 @@ _MAX_SINGLE = 16
 _PADDING = bytes(2 * LONG_BYTES)
 """Padding after the data, so that a truncated varint at its end can be read and rejected."""
 _MAX_DECOMPRESSED = 256 << 20
-"""Maximum number of bytes to which a batch can decompress."""
+"""Maximum number of bytes to which a batch from another writer can decompress."""
 
 
 def _record_positions(data: bytes, end: int, count: int) -> Numbers:
@@ -321,18 +321,24 @@ class Record:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
-def records_section(batch: bytes | memoryview, header: BatchHeader) -> memoryview:
-    """Return the uncompressed records of the batch that starts at byte 0."""
+def records_section(
+    batch: bytes | memoryview, header: BatchHeader, max_bytes: int | None = None
+) -> memoryview:
+    """Return the uncompressed records, at most `max_bytes`, of the batch that starts at byte 0."""
     section = memoryview(batch)[HEADER_SIZE : header.size]
     if header.codec is Codec.NONE:
         return section
-    return memoryview(decompress(header.codec, section, _MAX_DECOMPRESSED))
+    return memoryview(decompress(header.codec, section, max_bytes or _MAX_DECOMPRESSED))
 
 
-def decode_batch(batch: bytes | memoryview) -> Iterator[Record]:
-    """Yield all records of one batch. Raises ProtocolError if the batch is invalid."""
+def decode_batch(batch: bytes | memoryview, max_bytes: int | None = None) -> Iterator[Record]:
+    """Yield all records of one batch, which has at most `max_bytes` of uncompressed records.
+
+    Raises:
+        ProtocolError: the batch is invalid, or too large.
+    """
     header = BatchHeader.parse(batch)
-    section = records_section(batch, header)
+    section = records_section(batch, header, max_bytes)
     at = 0
     for _ in range(header.record_count):
         size, at = read_varint(section, at)

@@ -8,9 +8,9 @@ from spark_kafka_sink.common.errors import AuthorizationError, DeliveryError, Re
 from spark_kafka_sink.common.text import plural
 from spark_kafka_sink.kafka.protocol import error_codes
 from spark_kafka_sink.kafka.protocol.error_codes import ClientErrorCode, ErrorCode, error_name
-from spark_kafka_sink.kafka.records.record_decoder import decode_batch
 from spark_kafka_sink.producer.buffer.session_state import throttled_note
 from spark_kafka_sink.producer.rows import UNKNOWN_ROW, row_name
+from spark_kafka_sink.producer.send.batch_split import records_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +82,7 @@ _OUT_OF_ORDER = error_name(ErrorCode.out_of_order_sequence_number)
 
 def too_large(batch: ProducerBatch, response: PartitionResponse) -> str:
     """Describe a batch of one record that is too large for the broker: row, key and size."""
-    (record,) = decode_batch(b"".join(bytes(part) for part in batch.encode()))
+    (record,) = records_of(batch)
     row_numbers = batch.row_numbers()
     number = UNKNOWN_ROW if row_numbers is None else int(row_numbers.numbers[0])
     name = row_name(number, row_numbers.spark_partition if row_numbers else None, record.key)

@@ -36,11 +36,10 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
     """
     sequence = batch.sequence
     row_numbers = batch.row_numbers()
-    whole = b"".join(bytes(part) for part in batch.encode())
+    whole = b"".join(batch.encode())
     header = BatchHeader.parse(whole)
-    columns, sizes = record_decoder.decode_rows(
-        record_decoder.records_section(whole, header), header
-    )
+    section = record_decoder.records_section(whole, header, batch.raw_size)
+    columns, sizes = record_decoder.decode_rows(section, header)
     layout = lay_out(np.zeros(batch.records, np.int8), sizes, 0, lambda _: None, BatchLimits(size))
     pieces = []
     for number, (_, start, stop, *_) in enumerate(layout.segments):
@@ -62,7 +61,7 @@ def split(batch: ProducerBatch, size: int, level: int | None) -> list[ProducerBa
 
 def records_of(batch: ProducerBatch) -> list[Record]:
     """Return the records of a batch as objects."""
-    return list(record_decoder.decode_batch(b"".join(bytes(part) for part in batch.encode())))
+    return list(record_decoder.decode_batch(b"".join(batch.encode()), batch.raw_size))
 
 
 def recompress(piece: ProducerBatch, codec: Codec, level: int | None) -> None:

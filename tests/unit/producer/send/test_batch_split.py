@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from spark_kafka_sink.common.delivery_status import DeliveryStatus
-from spark_kafka_sink.common.errors import DeliveryError
+from spark_kafka_sink.common.errors import DeliveryError, RecordTooLargeError
 from spark_kafka_sink.config.enums import Codec
 from spark_kafka_sink.kafka.protocol.error_codes import ErrorCode
 from spark_kafka_sink.kafka.protocol.topic_partition import TopicPartition
+from spark_kafka_sink.kafka.records import record_decoder
 from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.record_batch import HEADER_SIZE, BatchHeader
 from spark_kafka_sink.kafka.records.record_encoder import encode_headers
@@ -24,6 +25,7 @@ from spark_kafka_sink.producer.send.batch_split import (
     records_of,
     split,
 )
+from spark_kafka_sink.producer.session_settings import SessionSettings
 from tests.support.harness.fake import FakeCluster, Fault
 from tests.support.harness.world import World, world
 from tests.unit.producer.rejections import record_errors, tolerant
@@ -232,6 +234,29 @@ def test_splits_that_would_grow_stay_uncompressed(codec: Codec) -> None:
     assert [
         record.value for piece in pieces for record in records_of(piece)
     ] == random_values.to_pylist()
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "tolerance", [None, tolerant(None), tolerant()], ids=["fail", "drop", "keep"]
+)
+@pytest.mark.parametrize("records", [1, 20])
+def test_own_batches_have_no_limit_of_decompression(
+    monkeypatch: pytest.MonkeyPatch, records: int, tolerance: SessionSettings | None, codec: str
+) -> None:
+    """A row of hundreds of megabytes may compress well."""
+    monkeypatch.setattr(record_decoder, "_MAX_DECOMPRESSED", 1_000)
+    cluster = FakeCluster(topics={"t": 1, "dead": 1})
+    with world(cluster, tolerance, batch_size=8_000, compression_type=codec) as sim:
+        sim.fault(Fault(error=ErrorCode.message_too_large))
+        sim.send([b"." * (6_000 // records)] * records)
+        if records == 1 and tolerance is None:
+            with pytest.raises(RecordTooLargeError, match=r"is 6,0\d\d bytes when serialized"):
+                sim.finish()
+            return
+        sim.finish()
+        assert cluster.logs["t", 0].end == records - (records == 1)
+        assert [row.reason for row in sim.report().poison] == ["OVERSIZED"] * (records == 1)
 
 
 # The response to a batch that is too large is lost.
