@@ -1,9 +1,9 @@
 """The sizes that brokers have rejected, which the client remembers.
 
 - `BatchSizeLimits`: a producer must work without the permission to read a topic's
-  max.message.bytes. If max.message.bytes is below batch.size, every batch would be rejected and
-  split. Therefore, the client remembers the rejected sizes (in uncompressed bytes) and creates
-  smaller batches.
+  max.message.bytes and segment.bytes. If one of them is below batch.size, every batch would be
+  rejected and split. Therefore, the client remembers the rejected sizes (in uncompressed bytes) and
+  creates smaller batches.
 - `RequestSizeLimit`: brokers close the connection without a response if a request is too large.
   Kafka accepts up to 100 MiB by default (socket.request.max.bytes); other implementations accept
   less.

@@ -45,6 +45,7 @@ _HINTS: Mapping[int, str] = {
         "Raise max.message.bytes of the topic (message.max.bytes of the broker), or make the rows "
         "smaller."
     ),
+    ErrorCode.record_list_too_large: "Raise segment.bytes of the topic, or make the rows smaller.",
     ErrorCode.invalid_topic_exception: "Correct the topic's name.",
     ErrorCode.not_enough_replicas: (
         "Fewer replicas are in sync than min.insync.replicas of the topic requires: check the "
@@ -111,8 +112,7 @@ def batch_error(
             topic=topic,
             partition=batch.topic_partition.partition,
             kafka_error=error_name(code),
-            hint="Raise max.message.bytes of the topic (message.max.bytes of the broker), or make "
-            "the row smaller.",
+            hint=_HINTS[code],
         )
     denied = code in error_codes.AUTHORIZATION_FAILED
     details = [acls.describe_denied(code, topic)] if denied else []

@@ -5,7 +5,7 @@
     code                          action             if
     NONE                          COMPLETE
     DUPLICATE_SEQUENCE_NUMBER     COMPLETE           idempotent
-    MESSAGE_TOO_LARGE             SPLIT              several records
+    RECORDS_TOO_LARGE             SPLIT              several records
     FENCED                        BUMP_AND_RETRY     own epoch, not persisted
     FATAL_TO_PRODUCER             FATAL
     INVALID_METADATA              REFRESH_AND_RETRY
@@ -113,7 +113,7 @@ def next_step(code: int, facts: RejectionFacts) -> BatchStep:
 
 
 def _retry_action(code: int, facts: RejectionFacts) -> BatchAction | None:
-    if code == ErrorCode.message_too_large:
+    if code in error_codes.RECORDS_TOO_LARGE:
         # The log may contain the batch. Its pieces keep its sequence numbers: a broker that has
         # appended the whole batch rejects the first piece as out of order, without duplicates.
         return BatchAction.SPLIT

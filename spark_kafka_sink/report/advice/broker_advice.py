@@ -10,7 +10,12 @@ from spark_kafka_sink.report.advice.batch_advice import buffer, round_trip_limit
 from spark_kafka_sink.report.advice.partition_advice import row_by_row, skew
 from spark_kafka_sink.report.advice.pipeline_facts import MIN_BATCHES, MIN_SHARE, PipelineFacts
 
-_NOT_RETRIED = {"MESSAGE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP"}
+_NOT_RETRIED = {
+    "MESSAGE_TOO_LARGE",
+    "RECORD_LIST_TOO_LARGE",
+    "INVALID_RECORD",
+    "INVALID_TIMESTAMP",
+}
 """Errors of batches that are split, or of single rows."""
 _FORMER_LEADER_ERRORS = ("NOT_LEADER_OR_FOLLOWER", "FENCED_LEADER_EPOCH")
 """Errors of batches that were sent to a partition's former leader."""

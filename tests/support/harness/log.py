@@ -30,6 +30,8 @@ class FakeLog:
     leader: int
     leader_epoch: int = 0
     max_batch: int = 1 << 30
+    too_large: int = ErrorCode.message_too_large
+    """The error code for larger batches."""
     since_2_5: bool = True
     granted_epochs_only: int = 0
     """The error code for epochs that InitProducerId has not returned; 0 to accept them."""
@@ -43,7 +45,7 @@ class FakeLog:
         assert header.size == len(data), "one batch per partition"
         assert header.crc == checksum(data), "the checksum is right"
         if len(data) > self.max_batch:
-            return ErrorCode.message_too_large, -1
+            return self.too_large, -1
         if header.producer_id >= 0:
             producer = self.producers.get(header.producer_id)
             result = self._check(header, producer)

@@ -80,7 +80,9 @@ def test_only_a_single_record_is_too_large(
     batch = failed_batch(records)
     batch.delivery.is_possibly_persisted = persisted
     response = PartitionResponse(code=ErrorCode.record_list_too_large)
-    assert type(batch_error(batch, response, ACLS)) is error_class
+    error = batch_error(batch, response, ACLS)
+    assert type(error) is error_class
+    assert "segment.bytes" in (error.hint or "")
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ TABLE = [
     ),
     *((code, BatchAction.RETRY, BatchAction.RETRY) for code in RETRY_CODES),
     (TOO_LARGE, BatchAction.SPLIT, BatchAction.SPLIT),
-    (ErrorCode.record_list_too_large, BatchAction.FAIL, BatchAction.FAIL),
+    (ErrorCode.record_list_too_large, BatchAction.SPLIT, BatchAction.SPLIT),
     (GAP, BatchAction.FAIL, BatchAction.FAIL),
     (ErrorCode.duplicate_sequence_number, BatchAction.COMPLETE, BatchAction.FAIL),
     (ErrorCode.unknown_producer_id, BatchAction.BUMP_AND_RETRY, BatchAction.FAIL),

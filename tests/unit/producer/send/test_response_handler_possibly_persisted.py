@@ -84,7 +84,7 @@ def test_possibly_appended_batch_is_not_appended_twice(
         check(sim, values)
         again = [sequence_of(data) for seen in cluster.seen[1:] for data in seen.batches.values()]
         assert again[:2] == [again[0]] * 2
-        parts = [(*again[0][:3], 1)] if rows > 1 and rejection == "too large" else []
+        parts = [(*again[0][:3], 1)] if rows > 1 and rejection.endswith("too large") else []
         assert again[2:] == parts
 
 
