@@ -111,10 +111,14 @@ def write_fields(record: Record) -> Fields:
     fields += (_TIMESTAMP, b"%d" % record.timestamp)
     for name, content in record.headers:
         if content is None:
-            fields += (_NULL_HEADER + name.encode(), b"")
+            fields += (_NULL_HEADER + _raw(name), b"")
         else:
-            fields += (_HEADER + name.encode(), content)
+            fields += (_HEADER + _raw(name), content)
     return fields
+
+
+def _raw(name: str) -> bytes:
+    return name.encode(errors="surrogateescape")
 
 
 class _Row(NamedTuple):

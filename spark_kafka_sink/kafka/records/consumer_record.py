@@ -103,6 +103,10 @@ def _header_dicts(record: ConsumerRecord) -> list[dict[str, str | bytes | None]]
     return [{"key": key, "value": value} for key, value in record.headers] or None
 
 
+def _readable(key: str) -> str:
+    return key.encode(errors="surrogateescape").decode(errors="replace")
+
+
 def _to_datetime(milliseconds: int) -> datetime | int:
     try:
         return _EPOCH + milliseconds * _MILLISECOND
@@ -134,7 +138,10 @@ def read_committed(
 
 
 def consumer_record(topic: str, partition: int, record: Record) -> ConsumerRecord:
-    """Convert a decoded record to a `ConsumerRecord`."""
+    """Convert a decoded record to a `ConsumerRecord`.
+
+    As in Java's consumer, invalid UTF-8 in a header's key is replaced by U+FFFD.
+    """
     return ConsumerRecord(
         key=record.key,
         value=record.value,
@@ -142,5 +149,5 @@ def consumer_record(topic: str, partition: int, record: Record) -> ConsumerRecor
         partition=partition,
         offset=record.offset,
         timestamp=_to_datetime(record.timestamp),
-        headers=list(record.headers),
+        headers=[(_readable(key), value) for key, value in record.headers],
     )

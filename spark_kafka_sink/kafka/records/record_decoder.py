@@ -311,7 +311,7 @@ def _skip_headers(data: memoryview | bytes, position: int, count: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One record of a batch. Header keys are text."""
+    """One record of a batch. Header keys are text; `surrogateescape` preserves invalid UTF-8."""
 
     offset: int
     timestamp: int
@@ -379,10 +379,7 @@ def _read_header_key(body: memoryview, position: int) -> tuple[str, int]:
     key, position = _read_nullable(body, position)
     if key is None:
         raise ProtocolError("a record header has no key")
-    try:
-        return key.decode(), position
-    except UnicodeDecodeError as error:
-        raise ProtocolError("a record header key is not valid UTF-8") from error
+    return key.decode(errors="surrogateescape"), position
 
 
 def _read_nullable(body: memoryview, position: int) -> tuple[bytes | None, int]:

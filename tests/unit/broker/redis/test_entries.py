@@ -16,7 +16,7 @@ from spark_kafka_sink.kafka.records.record_decoder import Record, decode_batch
 IDS = EntryIds()
 QUICK = settings(max_examples=200, deadline=None, database=None)
 CONTENT = st.none() | st.binary(max_size=20)
-NAMES = st.sampled_from(["a", "b", "", "key", "é", "header.x"])
+NAMES = st.sampled_from(["a", "b", "", "key", "é", "header.x", "\udcff\udc80"])
 HEADERS = st.lists(st.tuples(NAMES, CONTENT), max_size=4).map(tuple)
 ROWS = st.tuples(st.integers(0, 2**42), CONTENT, CONTENT, HEADERS)
 BATCHES = st.lists(st.lists(ROWS, min_size=1, max_size=5), min_size=1, max_size=4)

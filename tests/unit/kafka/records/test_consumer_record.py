@@ -1,13 +1,22 @@
 """Records of a log as a consumer reads them."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_kafka_sink.kafka.records.columns import Columns
 from spark_kafka_sink.kafka.records.consumer_record import ConsumerRecords, read_committed
 from spark_kafka_sink.kafka.records.control_batch import EndTransactionMarker, encode_control_batch
+from spark_kafka_sink.kafka.records.header_lists import HEADER_LISTS
 from spark_kafka_sink.kafka.records.record_batch import BatchHeader
+from spark_kafka_sink.kafka.records.record_encoder import (
+    encode_headers,
+    encode_records,
+    slice_records,
+)
 from tools.support.transactions import batch
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -40,6 +49,25 @@ def test_aborted_rows_and_rows_after_an_open_transaction_are_omitted() -> None:
         (5, b"d"),
     ]
     assert {(record.topic, record.partition) for record in committed} == {("t", 3)}
+
+
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        (b"", ""),
+        ("é".encode(), "é"),
+        ("é".encode("latin-1"), "\ufffd"),
+        (b"a\xff\xfeb", "a\ufffd\ufffdb"),
+        (b"cut\xe2\x82", "cut\ufffd"),
+    ],
+)
+def test_header_keys_of_other_writers_need_not_be_utf_8(raw: bytes, key: str) -> None:
+    lists = cast("Any", pa.array([[{"key": raw, "value": None}]], HEADER_LISTS))
+    columns = Columns(value=pa.array([b"v"], pa.binary()), headers=encode_headers(lists))
+    records = slice_records(encode_records(columns, np.zeros(1, np.int32)), 0, 1)
+    data = BatchHeader(record_count=1).pack([records]) + records
+    table = ConsumerRecords(read_committed("t", 0, [data], 1)).to_arrow()
+    assert table.column("headers").to_pylist() == [[{"key": key, "value": None}]]
 
 
 def test_records_are_a_table() -> None:
