@@ -140,9 +140,9 @@ class ProducerOptions(ClientConfig):
     )
     """librdkafka option: random, consistent, consistent_random, murmur2, murmur2_random, fnv1a or
     fnv1a_random; or module:function, a Python function called once per chunk and topic with (key,
-    value, partition_count). Key and value are Arrow binary arrays (key is None without a key
-    column). It returns int32 partitions; for -1, the sink chooses the partition as for a row
-    without a key.
+    value, partition_count). Key and value are Arrow binary arrays (key is None if no row of the
+    chunk has a key). It returns int32 partitions; for -1, the sink chooses the partition as for a
+    row without a key.
     """
     partitioner_ignore_keys: bool = boolean_field("partitioner.ignore.keys", False)
     """Ignore keys when choosing partitions."""
