@@ -103,6 +103,7 @@ class ProducerBatch:
 
     # From open to complete.
     closed_at: float = 0.0
+    """0 for a batch that the sender created."""
     close_reason: CloseReason = CloseReason.FLUSH
     compression_s: float | None = None
     """Duration of the compression; None without compression."""

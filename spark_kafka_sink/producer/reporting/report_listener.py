@@ -76,7 +76,7 @@ class ReportListener(BatchListener):
             bytes_sent=batch.size,
             queue_times=[(now - arrived, records) for arrived, records, _ in batch.arrivals],
             fill_time=batch.closed_at - batch.created_at,
-            close_reason=batch.close_reason,
+            close_reason=batch.close_reason if batch.closed_at else None,
             compression=batch.compression_s,
         )
         report.recorder.add_batch(sent, report.recorder.brokers.of(node))

@@ -29,7 +29,8 @@ class BatchSent(NamedTuple):
     queue_times: Sequence[tuple[float, int]]
     """(waiting time, number of records that waited this long)."""
     fill_time: float
-    close_reason: CloseReason
+    close_reason: CloseReason | None
+    """None for a batch that the sender created: a piece of a rejected batch, or dead letters."""
     compression: float | None
     """None if the batch was not compressed."""
 
@@ -90,8 +91,9 @@ class MetricsRecorder:
         topic.batch_size.add(sent.bytes_sent)
         topic.batch_records.add(sent.records)
         broker.int_latency.add_durations(sent.queue_times)
-        self._fill.add_duration(sent.fill_time)
-        self._closed[sent.close_reason] += 1
+        if sent.close_reason is not None:
+            self._fill.add_duration(sent.fill_time)
+            self._closed[sent.close_reason] += 1
         if sent.compression is not None:
             self._compression.add_duration(sent.compression)
             self._rate.add(sent.bytes_sent * producer_metrics.MILLIONTHS // sent.bytes_uncompressed)

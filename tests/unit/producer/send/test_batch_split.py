@@ -75,6 +75,16 @@ def test_later_batches_are_not_split(sim: World) -> None:
     sim.check_accounting()
 
 
+def test_pieces_do_not_count_as_closed_batches(sim: World) -> None:
+    sim.send(random_values(300))
+    sim.steps(1)
+    closed = len(sim.cluster.seen) + len(sim.buffer.queues.batches())
+    sim.finish()
+    metrics = sim.report().metrics
+    assert (metrics.closed, metrics.fill_time.count) == (closed, closed)
+    assert metrics.batch_size.count > closed
+
+
 def test_limit_applies_to_other_partition_and_next_session(sim: World) -> None:
     write(sim, 300)
     before = sim.report().splits
