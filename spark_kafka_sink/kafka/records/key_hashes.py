@@ -1,6 +1,7 @@
 """Vectorized hashes of a column of keys: Java's murmur2, librdkafka's CRC-32 and FNV-1a.
 
-Each pass processes one position of all keys that are long enough. Nulls count as empty keys.
+Each pass processes one position of all keys that are long enough. The rest of very long keys is
+processed key by key, because a pass over few keys costs as much. Nulls count as empty keys.
 
 Source: ``org.apache.kafka.common.utils.Utils.murmur2``, ``BuiltInPartitioner.partitionForKey``;
 librdkafka's ``rdcrc32`` and ``rdfnv1a``.
@@ -8,6 +9,7 @@ librdkafka's ``rdcrc32`` and ``rdfnv1a``.
 
 from __future__ import annotations
 
+import zlib
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     Hashes = NDArray[np.uint32]
     Step = Callable[[Hashes, Hashes], Hashes]
+    Finish = Callable[[int, NDArray[np.integer]], int]
 
 _MURMUR_SEED = np.uint32(0x9747B28C)
 _MURMUR_M = np.uint32(0x5BD1E995)
@@ -33,6 +36,8 @@ _FNV_OFFSET = np.uint32(0x811C9DC5)
 _FNV_PRIME = np.uint32(0x01000193)
 _ALL_BITS = np.uint32(0xFFFFFFFF)
 _LOW, _SIXTEEN = np.uint32(0xFFFF), np.uint32(16)
+_MAX_PASSES = 2048
+"""Number of units of a key that are processed in passes over all keys."""
 
 
 def positive_murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
@@ -46,7 +51,7 @@ def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
     lengths = column.lengths
     with np.errstate(over="ignore"):
         hashes = _MURMUR_SEED ^ lengths.astype(np.uint32)
-        hashes = column.fold(hashes, lengths // 4, 4, column.words, _murmur_word)
+        hashes = column.fold(hashes, lengths // 4, 4, column.words, _murmur_word, _murmur_words)
         tails = lengths & 3
         masks = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint32)[tails]
         last_bytes = column.words[column.starts + (lengths & ~np.int64(3))] & masks
@@ -58,11 +63,21 @@ def murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
 
 
 def _murmur_word(hashes: Hashes, words: Hashes) -> Hashes:
+    mixed: Hashes = (hashes * _MURMUR_M) ^ _mix(words)
+    return mixed
+
+
+def _murmur_words(hash_: int, words: NDArray[np.integer]) -> int:
+    for word in _mix(words.astype(np.uint32)).tolist():
+        hash_ = (hash_ * int(_MURMUR_M) & int(_ALL_BITS)) ^ word
+    return hash_
+
+
+def _mix(words: Hashes) -> Hashes:
     mixed_words = words * _MURMUR_M
     mixed_words ^= mixed_words >> _MURMUR_R
     mixed_words *= _MURMUR_M
-    mixed: Hashes = (hashes * _MURMUR_M) ^ mixed_words
-    return mixed
+    return mixed_words
 
 
 def crc32(keys: pa.BinaryArray) -> NDArray[np.uint32]:
@@ -80,9 +95,12 @@ def crc32(keys: pa.BinaryArray) -> NDArray[np.uint32]:
         mixed: Hashes = bytewise[(crc ^ data) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
         return mixed
 
-    crc = column.fold(np.full(len(keys), _ALL_BITS), column.lengths // 4, 4, column.words, word)
-    whole = column.lengths & ~np.int64(3)
-    crc = column.fold(crc, column.lengths & 3, 1, column.data, byte, whole)
+    def finish(crc: int, data: NDArray[np.integer]) -> int:
+        return zlib.crc32(data.tobytes(), crc ^ int(_ALL_BITS)) ^ int(_ALL_BITS)
+
+    start, lengths = np.full(len(keys), _ALL_BITS), column.lengths
+    crc = column.fold(start, lengths // 4, 4, column.words, word, finish)
+    crc = column.fold(crc, lengths & 3, 1, column.data, byte, finish, lengths & ~np.int64(3))
     return crc ^ _ALL_BITS
 
 
@@ -93,9 +111,14 @@ def fnv1a(keys: pa.BinaryArray) -> NDArray[np.uint32]:
     def byte(hashes: Hashes, data: Hashes) -> Hashes:
         return (hashes ^ data) * _FNV_PRIME
 
+    def finish(hash_: int, data: NDArray[np.integer]) -> int:
+        for unit in data.tolist():
+            hash_ = (hash_ ^ unit) * int(_FNV_PRIME) & int(_ALL_BITS)
+        return hash_
+
     start = np.full(len(keys), _FNV_OFFSET)
     with np.errstate(over="ignore"):
-        signed = column.fold(start, column.lengths, 1, column.data, byte).view(np.int32)
+        signed = column.fold(start, column.lengths, 1, column.data, byte, finish).view(np.int32)
         # The lowest integer has no positive counterpart and does not change, as in C.
         return np.abs(signed).view(np.uint32)
 
@@ -124,6 +147,7 @@ class _Keys:
         width: int,
         data: NDArray[np.integer],
         step: Step,
+        finish: Finish,
         skip: NDArray[np.int64] | int = 0,
     ) -> Hashes:
         """Fold the units of each key into its hash. May modify `hashes`.
@@ -134,17 +158,21 @@ class _Keys:
             width: size of a unit in bytes.
             data: the unit that starts at each byte of `self.data`.
             step: returns the new hash, given a hash and the next unit.
+            finish: returns the final hash of one key, given a hash and all further units.
             skip: number of bytes of the key before the first unit.
         """
         starts = self.starts + skip
-        common = int(counts.min(initial=1 << 62)) if len(counts) else 0
+        common = int(counts.min(initial=_MAX_PASSES)) if len(counts) else 0
         for position in range(common):
             hashes = step(hashes, data[starts + width * position].astype(np.uint32, copy=False))
         rows = np.flatnonzero(counts > common)
-        for position in range(common, int(counts.max(initial=0))):
+        for position in range(common, min(int(counts.max(initial=0)), _MAX_PASSES)):
             rows = rows[counts[rows] > position]
             values = data[starts[rows] + width * position].astype(np.uint32, copy=False)
             hashes[rows] = step(hashes[rows], values)
+        for row in np.flatnonzero(counts > _MAX_PASSES).tolist():
+            first, end = starts[row] + width * _MAX_PASSES, starts[row] + width * counts[row]
+            hashes[row] = finish(int(hashes[row]), data[first:end:width])
         return hashes
 
 

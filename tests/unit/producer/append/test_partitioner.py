@@ -4,6 +4,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +16,10 @@ from hypothesis import strategies as st
 from spark_kafka_sink.common.errors import ColumnError
 from spark_kafka_sink.config.enums import LIBRDKAFKA_PARTITIONERS, PartitionerName
 from spark_kafka_sink.kafka.protocol.topic_partition import UNASSIGNED
-from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a
+from spark_kafka_sink.kafka.records import key_hashes
+from spark_kafka_sink.kafka.records.key_hashes import crc32, fnv1a, murmur2
 from spark_kafka_sink.producer.append.partitioner import KEY_RULES
+from tests.support import reference
 from tests.support.harness.offline import topic
 from tests.support.reference import partition_for_key
 from tests.unit.producer.append.partitioning import (
@@ -165,6 +169,23 @@ def test_hashes_match_their_definition(keys: list[bytes | None], skip: int) -> N
     plain = [key or b"" for key in keys[min(skip, len(keys)) :]]
     assert crc32(column).tolist() == [zlib.crc32(key) for key in plain]
     assert fnv1a(column).tolist() == [reference_fnv1a(key) for key in plain]
+
+
+@pytest.mark.parametrize(
+    "sizes", [[*range(2_044, 2_054), *range(8_188, 8_200)], [0, 9_001, 3], [20_000] * 3], ids=str
+)
+def test_long_keys_are_hashed_as_short_ones(
+    monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+) -> None:
+    """A pass over a column for each unit of a key of 1 MB would take seconds."""
+    step = Mock(wraps=key_hashes._murmur_word)
+    monkeypatch.setattr(key_hashes, "_murmur_word", step)
+    keys = [Random(size).randbytes(size) for size in sizes]
+    column = pa.array([b"-", *keys, b"-"], pa.binary()).slice(1, len(keys))
+    assert murmur2(column).tolist() == [reference.murmur2(key) for key in keys]
+    assert crc32(column).tolist() == [zlib.crc32(key) for key in keys]
+    assert fnv1a(column).tolist() == [reference_fnv1a(key) for key in keys]
+    assert step.call_count <= 2_048
 
 
 def test_fnv1a_of_minimum_int32() -> None:
