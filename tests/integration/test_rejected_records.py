@@ -57,23 +57,24 @@ def test_record_too_large_for_the_topic_is_a_dead_letter(any_kafka: Any, unique_
 
 
 def test_batches_larger_than_a_segment_are_split(any_kafka: Any, unique_topic: str) -> None:
-    """RECORD_LIST_TOO_LARGE lists no records; only the row that exceeds a segment is lost."""
+    """If errors are tolerated, only the row that exceeds a segment is rejected."""
     servers, letters = any_kafka.bootstrap_servers, f"{unique_topic}-dead"
     limits = {"segment.bytes": str(1 << 20), "max.message.bytes": str(8 << 20)}
     admin = Admin(servers)
     admin.create_topic(unique_topic, partitions=1, configs=limits)
     admin.create_topic(letters, partitions=1)
+    tolerance = {**TOLERATE, "errors.deadletterqueue.topic.name": letters}
     options = {
-        **TOLERATE,
-        "errors.deadletterqueue.topic.name": letters,
         "kafka.batch.size": str(4 << 20),
         "kafka.max.request.size": str(8 << 20),
         "kafka.linger.ms": "1000",
     }
-    values = ["v" * (1_200_000 if row == 5 else 100_000) for row in range(20)]
-    report = write(servers, batch([(v, unique_topic, 0, None) for v in values]), options)
+    good = [("v" * 100_000, unique_topic, 0, None)] * 20
+    assert write(servers, batch(good), options).splits > 0
+    bad = [("v" * 1_200_000, unique_topic, 0, None)]
+    report = write(servers, batch(good[:5] + bad + good[6:]), options | tolerance)
     records = by_confluent(servers, unique_topic)
-    assert [len(record.value or b"") for record in records] == [100_000] * 19
+    assert [len(record.value or b"") for record in records] == [100_000] * 39
     (dead,) = by_confluent(servers, letters)
     assert context(dead, "topic") == unique_topic.encode()
     assert report.persisted == 20
