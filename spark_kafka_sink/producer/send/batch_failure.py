@@ -148,7 +148,7 @@ def _permanent_error(
     may_be_persisted = batch.delivery.is_possibly_persisted
     return error_class(
         f"a batch of {plural(batch.records, 'record')} ({batch.size:,} bytes) failed permanently"
-        + (" and may be in the log from an earlier attempt" if may_be_persisted else "")
+        + (" and may be in the log" if may_be_persisted else "")
         + (f": {'; '.join(details)}" if details else ""),
         topic=batch.topic_partition.topic,
         partition=batch.topic_partition.partition,

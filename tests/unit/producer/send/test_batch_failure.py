@@ -55,8 +55,8 @@ def test_text_has_the_response_and_the_lost_attempt() -> None:
         code=ErrorCode.invalid_record, message="no key", record_errors=rejected
     )
     assert batch_error(batch, response, ACLS).message == (
-        f"a batch of 2 records ({batch.size} bytes) failed permanently and may be in the log from "
-        "an earlier attempt: no key; attempt 2 got no response: the broker closed the connection; "
+        f"a batch of 2 records ({batch.size} bytes) failed permanently and may be in the log: no "
+        "key; attempt 2 got no response: the broker closed the connection; "
         "record 0: bad 0; record 1: bad 1; record 2: bad 2; record 3: bad 3; record 4: bad 4"
     )
 
@@ -83,6 +83,7 @@ def test_only_a_single_record_is_too_large(
     error = batch_error(batch, response, ACLS)
     assert type(error) is error_class
     assert "segment.bytes" in (error.hint or "")
+    assert (" and may be in the log [" in str(error)) == persisted
 
 
 @pytest.mark.parametrize(
