@@ -1,7 +1,7 @@
 """Vectorized hashes of a column of keys: Java's murmur2, librdkafka's CRC-32 and FNV-1a.
 
-Each pass processes one position of all keys that are long enough. The rest of very long keys is
-processed key by key, because a pass over few keys costs as much. Nulls count as empty keys.
+Each pass processes one position of all keys that are long enough. If only a few long keys are left,
+each is processed alone, because a pass over few keys costs as much. Nulls count as empty keys.
 
 Source: ``org.apache.kafka.common.utils.Utils.murmur2``, ``BuiltInPartitioner.partitionForKey``;
 librdkafka's ``rdcrc32`` and ``rdfnv1a``.
@@ -36,8 +36,10 @@ _FNV_OFFSET = np.uint32(0x811C9DC5)
 _FNV_PRIME = np.uint32(0x01000193)
 _ALL_BITS = np.uint32(0xFFFFFFFF)
 _LOW, _SIXTEEN = np.uint32(0xFFFF), np.uint32(16)
-_MAX_PASSES = 2048
-"""Number of units of a key that are processed in passes over all keys."""
+_MIN_PASSES = 64
+"""Number of units of a key that are always processed in passes."""
+_FEW_KEYS = 16
+"""Number of keys whose further units are processed key by key: with more, passes are faster."""
 
 
 def positive_murmur2(keys: pa.BinaryArray) -> NDArray[np.uint32]:
@@ -162,16 +164,18 @@ class _Keys:
             skip: number of bytes of the key before the first unit.
         """
         starts = self.starts + skip
-        common = int(counts.min(initial=_MAX_PASSES)) if len(counts) else 0
+        shortest = int(counts.min(initial=1 << 62)) if len(counts) else 0
+        common = shortest if len(counts) > _FEW_KEYS else min(shortest, _MIN_PASSES)
         for position in range(common):
             hashes = step(hashes, data[starts + width * position].astype(np.uint32, copy=False))
-        rows = np.flatnonzero(counts > common)
-        for position in range(common, min(int(counts.max(initial=0)), _MAX_PASSES)):
-            rows = rows[counts[rows] > position]
+        position, rows = common, np.flatnonzero(counts > common)
+        while len(rows) > (_FEW_KEYS if position >= _MIN_PASSES else 0):
             values = data[starts[rows] + width * position].astype(np.uint32, copy=False)
             hashes[rows] = step(hashes[rows], values)
-        for row in np.flatnonzero(counts > _MAX_PASSES).tolist():
-            first, end = starts[row] + width * _MAX_PASSES, starts[row] + width * counts[row]
+            position += 1
+            rows = rows[counts[rows] > position]
+        for row in rows.tolist():
+            first, end = starts[row] + width * position, starts[row] + width * counts[row]
             hashes[row] = finish(int(hashes[row]), data[first:end:width])
         return hashes
 

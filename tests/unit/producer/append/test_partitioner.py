@@ -172,7 +172,9 @@ def test_hashes_match_their_definition(keys: list[bytes | None], skip: int) -> N
 
 
 @pytest.mark.parametrize(
-    "sizes", [[*range(2_044, 2_054), *range(8_188, 8_200)], [0, 9_001, 3], [20_000] * 3], ids=str
+    "sizes",
+    [[*range(54, 74), *range(246, 266)], [*range(240, 257)], [0, 9_001, 3], [20_000] * 3, [1, 2]],
+    ids=str,
 )
 def test_long_keys_are_hashed_as_short_ones(
     monkeypatch: pytest.MonkeyPatch, sizes: list[int]
@@ -185,7 +187,7 @@ def test_long_keys_are_hashed_as_short_ones(
     assert murmur2(column).tolist() == [reference.murmur2(key) for key in keys]
     assert crc32(column).tolist() == [zlib.crc32(key) for key in keys]
     assert fnv1a(column).tolist() == [reference_fnv1a(key) for key in keys]
-    assert step.call_count <= 2_048
+    assert step.call_count <= 64
 
 
 def test_fnv1a_of_minimum_int32() -> None:
