@@ -36,7 +36,7 @@ IGNORED_PRODUCER_KEYS = names_in(
     socket.connection.setup.timeout.max.ms
     """
 )
-"""Java's producer options that affect only speed or monitoring, so ignoring them is safe."""
+"""Java's producer options that change neither the records nor their guarantees."""
 
 _IGNORED_CONSUMER_KEYS = names_in(
     """
@@ -63,7 +63,9 @@ IGNORED_LIBRDKAFKA_KEYS = names_in(
     topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
     """
 )
-"""librdkafka's producer options without an equivalent. They affect only speed or monitoring."""
+"""librdkafka's producer options without an equivalent. They change neither the records nor their
+guarantees.
+"""
 
 _LIBRDKAFKA_CONSUMER_KEYS = names_in(
     """

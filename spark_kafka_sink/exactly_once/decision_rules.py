@@ -22,7 +22,7 @@ What happens to a batch, by the state of the log and by the write that a task or
     a batch of foreachBatch        a different write in the same run      ANOTHER_WRITE
     a batch of foreachBatch        a later batch, and no query id         EARLIER_BATCH
     plannings given up by abort()  one of these plannings                 GIVEN_UP
-    nothing                        tasks that skipped the batch           SKIPPED
+    not this batch                 tasks that skipped the batch           SKIPPED
 
 A query repeats only its latest batch. Therefore, with EARLIER_BATCH, another query has written the
 batch, or the checkpoint was rolled back.

@@ -16,7 +16,7 @@ from spark_kafka_sink.formats.avro.avro_schema import COMPLEX, PRIMITIVES, AvroS
 from spark_kafka_sink.formats.encoder_spec import UnregisteredSchema
 from spark_kafka_sink.formats.protobuf.protobuf_compiler import add_known_imports
 from spark_kafka_sink.formats.protobuf.protobuf_files import files_of
-from spark_kafka_sink.formats.protobuf.protobuf_framing import read_indexes
+from spark_kafka_sink.formats.protobuf.protobuf_indexes import read_indexes
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
 

@@ -26,8 +26,10 @@ from spark_kafka_sink.kafka.records.compression import compress
 from spark_kafka_sink.kafka.records.record_batch import (
     CODEC_MASK,
     HEADER_SIZE,
+    LENGTH_OFFSET,
     LOG_APPEND_TIME,
     MAGIC,
+    MAGIC_OFFSET,
     NO_TIMESTAMP,
     BatchHeader,
     as_int64,
@@ -51,9 +53,7 @@ _EARLY = {
 }
 _ZSTD_PRODUCE_VERSION = 7
 _MIN_LENGTH = 14
-_LENGTH = slice(8, 12)
-_MAGIC_AT = 16
-"""Byte offset of the magic number, which is the same in all message formats."""
+_LENGTH = slice(LENGTH_OFFSET, LENGTH_OFFSET + 4)
 
 
 class RejectedBatchError(Exception):
@@ -306,8 +306,8 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
         )
     if _is_older(records):
         raise RejectedBatchError.early(
-            f"Message format {records[_MAGIC_AT]} is not supported, only format 2: the client is "
-            "older than Kafka 0.11, or is configured for such a version"
+            f"Message format {records[MAGIC_OFFSET]} is not supported, only format 2: the client "
+            "is older than Kafka 0.11, or is configured for such a version"
         )
     if len(records) < HEADER_SIZE:
         raise RejectedBatchError.early(f"{len(records)} bytes is too small for a record batch")
@@ -327,7 +327,7 @@ def single_batch(records: memoryview | bytes | None) -> BatchHeader:
 
 def _is_older(records: memoryview | bytes) -> bool:
     """Return True for messages of format 0 or 1, which can be shorter than a batch header."""
-    if len(records) <= _MAGIC_AT or records[_MAGIC_AT] >= MAGIC:
+    if len(records) <= MAGIC_OFFSET or records[MAGIC_OFFSET] >= MAGIC:
         return False
     return int.from_bytes(records[_LENGTH], signed=True) >= _MIN_LENGTH
 

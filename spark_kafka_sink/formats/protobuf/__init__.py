@@ -8,7 +8,7 @@ In reading order:
 - `protobuf_types`: the types and labels of fields
 - `protobuf_features`: the features of editions that affect the encoding
 - `protobuf_schema`: messages, fields and enums of a Protobuf schema
-- `protobuf_framing`: the position of a message in its file, after the schema id
+- `protobuf_indexes`: the position of a message in its file, after the schema id
 - `protobuf_numbers`: the numbers of a derived message's fields, as in earlier versions
 - `protobuf_derivation`: derive a Protobuf message from columns
 - `protobuf_encoder`: Protobuf's binary encoding

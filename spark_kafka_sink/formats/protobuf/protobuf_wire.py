@@ -109,9 +109,9 @@ def tag(number: int, wire_type: int) -> bytes:
 
 def sized_field(number: int, value: bytes) -> bytes:
     """Return a field with a string, bytes or a message."""
-    return tag(number, 2) + write_uvarint(len(value)) + value
+    return tag(number, _SIZED) + write_uvarint(len(value)) + value
 
 
 def varint_field(number: int, value: int) -> bytes:
     """Return a field with an unsigned integer."""
-    return tag(number, 0) + write_uvarint(value)
+    return tag(number, _VARINT) + write_uvarint(value)

@@ -1,7 +1,10 @@
 """All connections of a client. They share one selector, and only this module waits for the network.
 
-Used only by the sender thread, except that any thread can call `wakeup` and copy the reasons in
-`failures`. Source: ``NetworkClient``, ``ClusterConnectionStates``.
+Used only by the thread that drives the client: the sender thread, or the caller of a
+`BlockingClient`. Any thread can call `wakeup` and `connected`, copy the reasons in `failures`, and,
+while no session is sending, call `set_client_id`.
+
+Source: ``NetworkClient``, ``ClusterConnectionStates``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Rate-limited log messages about lasting outages.
 
 A message describes the records that are waiting and the client's next action. The end of an outage
-is also logged. Each outage is logged at most once per `LOG_INTERVAL_S` seconds, and all outages
-together at most `MAX_LINES` times, because an entire cluster might be down for all tasks. The level
+is also logged, except for throttling. Each outage is logged at most once per `LOG_INTERVAL_S`
+seconds, and all outages together at most `MAX_LINES` times in this period, because an entire
+cluster might be down for all tasks. The level
 is always WARNING, even for the end of an outage: in Spark's Python workers, logging is not
 configured, so lower levels are dropped. Used only by the sender thread.
 """
@@ -26,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 LOG_INTERVAL_S = 30.0
 MAX_LINES = 10
 _NO_RESPONSE_S = 10.0
-"""Seconds without a response to a request after which a broker is logged as unresponsive."""
+"""Seconds without a response, or of throttling, after which they are logged."""
 
 
 @dataclass(slots=True)

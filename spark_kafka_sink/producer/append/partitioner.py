@@ -62,10 +62,7 @@ class KeyRule:
 
     def hashes(self, keys: pa.BinaryArray) -> NDArray[np.uint32]:
         """Return the hash of each key, shape (n,); undefined for rows outside `with_key`."""
-        hashes = self.hash(keys)
-        if self.keyless is Keyless.NONE and keys.null_count:
-            hashes[np.asarray(keys.is_null())] = self.hash(pa.array([b""], pa.binary()))[0]
-        return hashes
+        return self.hash(keys)
 
     def with_key(self, keys: pa.BinaryArray) -> Mask:
         """Return a mask of the rows whose key determines the partition, shape (n,)."""

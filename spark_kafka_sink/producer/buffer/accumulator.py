@@ -206,7 +206,7 @@ class Accumulator:
             for topic_partition in list(self._open):
                 self._close(topic_partition, CloseReason.FLUSH)
 
-    # Only the sender thread calls the methods below.
+    # Only the sender thread calls the methods below, and `Sender.handle_crash` after its death.
 
     def close_due(self, now: float) -> None:
         """Close batches whose linger.ms has passed, and batches whose memory the writer needs.

@@ -81,7 +81,7 @@ class CloseRules:
 
 
 def is_writer_starved(waiting_since: float | None, now: float, *, is_all_open: bool) -> bool:
-    """Return True if all batches are closed, because the writer waits for memory.
+    """Return True if all open batches must be closed, because the writer waits for memory.
 
     Args:
         waiting_since: when the writer began to wait for memory, or None.

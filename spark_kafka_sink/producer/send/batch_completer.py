@@ -2,8 +2,10 @@
 
 If a batch expires in flight, its records are POSSIBLY_PERSISTED, because the log may contain them.
 
-Sender thread only. Source: ``ProducerBatch.complete``, ``Sender.failBatch``,
-``Sender.getExpiredInflightBatches``, ``RecordAccumulator.expiredBatches`` (KIP-91).
+Sender thread only, except in `Sender.handle_crash`.
+
+Source: ``ProducerBatch.complete``, ``Sender.failBatch``, ``Sender.getExpiredInflightBatches``,
+``RecordAccumulator.expiredBatches`` (KIP-91).
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ class BatchCompleter:
 
     def fail_batch(self, batch: ProducerBatch, status: DeliveryStatus, error: str) -> None:
         """Fail a batch permanently; the batch must already be removed from all queues."""
-        # Store the error first: flush may be waiting for this batch.
+        # Before the batch is complete: flush may be waiting for it, and must not return normally.
         self.failures.expect_error()
         self.listeners.on_failed(batch, status, error)
         self.accumulator.complete(batch)

@@ -114,8 +114,8 @@ def next_step(code: int, facts: RejectionFacts) -> BatchStep:
 
 def _retry_action(code: int, facts: RejectionFacts) -> BatchAction | None:
     if code in error_codes.RECORDS_TOO_LARGE:
-        # The log may contain the batch. Its pieces keep its sequence numbers: a broker that has
-        # appended the whole batch rejects the first piece as out of order, without duplicates.
+        # The log may contain the batch. With idempotence, its pieces keep its sequence numbers: a
+        # broker that has appended the whole batch rejects the first piece as out of order.
         return BatchAction.SPLIT
     if code in error_codes.INVALID_METADATA:
         return BatchAction.REFRESH_AND_RETRY

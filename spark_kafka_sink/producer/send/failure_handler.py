@@ -3,7 +3,8 @@
 The first permanent failure ends the session: no new batch is sent, in-flight batches are awaited,
 and then the error reports the delivery status of every record.
 
-Sender thread only.
+Sender thread only, except that the writer thread ends the session if the sender thread has died or
+stalled (`Client.check_thread`).
 """
 
 from __future__ import annotations

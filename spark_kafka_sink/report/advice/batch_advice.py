@@ -24,11 +24,13 @@ _TINY_BATCH_SIZE = 4 * 1024
 _TINY_BUFFER_BYTES = 2 * _SMALL_BATCH_SIZE
 """Value in bytes of buffer.memory below which a buffer that blocks the writer is too small."""
 _SHORT_LINGER_MS = 5
-"""Kafka's default of linger.ms. A lower value means that the user set the option."""
+"""Kafka's default of linger.ms. A lower value was set by the user or by a profile."""
 _FULL_SHARE = 0.8
 """Share of batches closed because they are full above which batch.size is the limit."""
 _CLOSED_EARLY_SHARE = 0.1
 """If a larger share of batches is closed early for lack of memory, the buffer is too small."""
+_BUSY_CODEC_SHARE = 0.6
+"""Share of the time above which the codec thread can limit the write."""
 _BUSY_THREAD_SHARE = 0.9
 """Share of the time above which a thread is considered to be always busy."""
 _MAX_LINGER_MS = 1_000
@@ -45,7 +47,7 @@ def compression(facts: PipelineFacts) -> Advice | None:
     """Give advice if the write is CPU-bound: batches wait for the busy codec thread."""
     spent = facts.metrics.compression_time.mean / 1000
     waits = facts.wait_after_close * 1000 >= 2 * spent or facts.waits_for_kafka
-    if facts.compressing_share < 0.6 or (
+    if facts.compressing_share < _BUSY_CODEC_SHARE or (
         facts.compressing_share < _BUSY_THREAD_SHARE and not waits
     ):
         return None
@@ -100,7 +102,10 @@ def round_trip_limit(facts: PipelineFacts) -> Advice | None:
     rate = facts.report.bytes_sent / facts.busy_s if facts.busy_s else 0.0
     if facts.batches < MIN_BATCHES or not highest_rate or rate < 0.5 * highest_rate:
         return None
-    if facts.compressing_share >= 0.6 or facts.wait_after_close < facts.round_trip / 2:
+    if (
+        facts.compressing_share >= _BUSY_CODEC_SHARE
+        or facts.wait_after_close < facts.round_trip / 2
+    ):
         return None
     if split_batches(facts) is not None or row_by_row(facts) is not None:
         return None

@@ -136,8 +136,8 @@ class ProgressSender:
         self._end = Event()
         self._thread: Thread | None = None
 
-        # The writer's thread writes these values, and the sender's thread reads them. The next
-        # datagram corrects a stale value.
+        # The writer's thread writes these values, and the thread that sends the datagrams reads
+        # them. The next datagram corrects a stale value.
         self._session: ProducerSession | None = None
         self._rows = 0
         self._waits_for_spark = True

@@ -265,7 +265,7 @@ def _framing_of(
 ) -> Framing:
     indexes = b""
     if part.format.payload is Format.PROTOBUF:
-        from spark_kafka_sink.formats.protobuf.protobuf_framing import encode_indexes
+        from spark_kafka_sink.formats.protobuf.protobuf_indexes import encode_indexes
 
         indexes = encode_indexes(registered.text, message)
     if config.part(part.part).framing is SchemaIdFraming.HEADER:

@@ -153,7 +153,6 @@ class Views:
         states = step.flags["states"].split(",") if "states" in step.flags else []
         ids = (
             [self.producers[-1] if step.flags["producer"] == "mine" else 7]
-            * ("producer" in step.flags)
             if "producer" in step.flags
             else []
         )

@@ -118,7 +118,12 @@ TABLE: tuple[tuple[str, str, NoDecision | Done, BatchWrite], ...] = (
         NoDecision(("n",)),
         batch_write("0", nonce="n"),
     ),
-    ("nothing", "tasks that skipped the batch", NoDecision(), batch_write("0", has_skipped=True)),
+    (
+        "not this batch",
+        "tasks that skipped the batch",
+        done("7"),
+        batch_write("8", has_skipped=True),
+    ),
 )
 
 

@@ -155,9 +155,9 @@ def _is_broken(error: OSError, reason: str) -> bool:
 
 
 def _explain_lost_connection(error: OSError, config: TlsConfig) -> _Explanation:
-    clean = isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError)
+    is_closed_by_peer = isinstance(error, ssl.SSLZeroReturnError | ssl.SSLEOFError)
     problem = "the broker closed the TLS connection"
-    if not clean:
+    if not is_closed_by_peer:
         problem = f"the TLS connection was lost ({error.strerror})"
     advice = "If this persists, check that the port belongs to a TLS listener"
     if config.keystore is None:

@@ -11,7 +11,7 @@ from pyspark.sql.types import (
 )
 
 from spark_kafka_sink import EmbeddedBroker
-from spark_kafka_sink.formats.protobuf.protobuf_framing import read_indexes
+from spark_kafka_sink.formats.protobuf.protobuf_indexes import read_indexes
 from tests.support.protoc import compile_files, message_class
 
 DECIMAL = """syntax = "proto3"; package confluent.type;

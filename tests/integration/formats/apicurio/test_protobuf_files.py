@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 )
 
 from spark_kafka_sink import EmbeddedBroker, SchemaRegistryError
-from spark_kafka_sink.formats.protobuf.protobuf_framing import read_indexes
+from spark_kafka_sink.formats.protobuf.protobuf_indexes import read_indexes
 from spark_kafka_sink.formats.protobuf.protobuf_printer import print_files
 from tests.integration.formats.apicurio.apicurio_writes import (
     LATEST,

@@ -15,7 +15,7 @@ from spark_kafka_sink.common.errors import ConfigError
 from spark_kafka_sink.config.formats import Format
 from spark_kafka_sink.formats.decoder import decode_payload
 from spark_kafka_sink.formats.protobuf.protobuf_compiler import compile_descriptor_set
-from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
+from spark_kafka_sink.formats.protobuf.protobuf_indexes import message_indexes
 from spark_kafka_sink.formats.protobuf.protobuf_schema import ProtoSchema
 from spark_kafka_sink.formats.registry.configured_schemas import configured_schema
 from tests.support.protoc import compile_files

@@ -29,7 +29,7 @@ from spark_kafka_sink.formats.encoder_spec import (
     compile_encoder,
     derive_schema,
 )
-from spark_kafka_sink.formats.protobuf.protobuf_framing import message_indexes
+from spark_kafka_sink.formats.protobuf.protobuf_indexes import message_indexes
 from tests.support.generated import EPOCH, PLAIN_TYPES, Generated, rows, single_item_types
 
 Proto = descriptor_pb2.FieldDescriptorProto
