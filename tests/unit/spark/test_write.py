@@ -1,7 +1,7 @@
 """The thread of a write, without a Spark session."""
 
-import _thread
-from threading import Semaphore
+import signal
+from threading import Semaphore, main_thread
 from unittest.mock import Mock
 
 import pytest
@@ -18,7 +18,7 @@ def test_job_that_is_submitted_after_ctrl_c_is_cancelled(monkeypatch: pytest.Mon
     spark.sparkContext.cancelJobsWithTag = lambda _: cancelled.release()
 
     def collect() -> list[object]:
-        _thread.interrupt_main()
+        signal.pthread_kill(main_thread().ident or 0, signal.SIGINT)  # also while it waits
         attempts.extend(cancelled.acquire(timeout=10) for _ in range(2))
         raise RuntimeError("cancelled")
 
