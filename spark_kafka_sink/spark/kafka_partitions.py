@@ -96,7 +96,7 @@ def key_hashes(partitioner: PartitionerName, keys: pa.Array[Any]) -> pa.Array[An
     rule = KEY_RULES[partitioner]
     key_bytes = read_bytes(keys)
     return pa.array(
-        rule.hashes(key_bytes).astype(np.int64), pa.int64(), mask=~rule.with_key(key_bytes)
+        rule.hash(key_bytes).astype(np.int64), pa.int64(), mask=~rule.with_key(key_bytes)
     )
 
 

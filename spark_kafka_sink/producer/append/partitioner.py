@@ -58,11 +58,8 @@ class KeyRule:
     """A partitioner that uses a 32-bit hash of the key modulo the partition count."""
 
     hash: Hash
+    """Returns the hash of each key, shape (n,). Null keys are hashed as empty keys."""
     keyless: Keyless
-
-    def hashes(self, keys: pa.BinaryArray) -> NDArray[np.uint32]:
-        """Return the hash of each key, shape (n,); undefined for rows outside `with_key`."""
-        return self.hash(keys)
 
     def with_key(self, keys: pa.BinaryArray) -> Mask:
         """Return a mask of the rows whose key determines the partition, shape (n,)."""
@@ -170,7 +167,7 @@ class Partitioner:
         if keys is None:
             keys = pa.array([b""] * len(rows), pa.binary())
         keyed = open_rows & rule.with_key(keys)
-        hashed = (rule.hashes(keys) % count_of.astype(np.uint32)).astype(np.int32)
+        hashed = (rule.hash(keys) % count_of.astype(np.uint32)).astype(np.int32)
         np.copyto(partitions, hashed, where=keyed)
         return keyed
 

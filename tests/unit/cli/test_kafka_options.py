@@ -110,15 +110,20 @@ def test_registry_in_a_properties_file_is_ignored(
     assert {*names} <= with_registry.keys()
 
 
+def check_bootstrap_servers(file: Path) -> None:
+    """Check that a producer accepts the options, with and without options of the sink."""
+    for allow_sink_options in (False, True):
+        options = parse_write_options(file, [], allow_sink_options=allow_sink_options)
+        assert ProducerConfig.parse(options).bootstrap_servers == ("h:1",)
+
+
 @pytest.mark.parametrize("name", FOREIGN)
 def test_options_of_other_programs_in_a_file(
     tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"{name}={FOREIGN[name]}\nbootstrap.servers=h:1\n")
-    for allow_sink_options in (False, True):
-        options = parse_write_options(file, [], allow_sink_options=allow_sink_options)
-        assert ProducerConfig.parse(options).bootstrap_servers == ("h:1",)
+    check_bootstrap_servers(file)
     assert "no effect" in caplog.text
 
 
@@ -128,9 +133,7 @@ def test_line_of_a_value_is_not_shown(
 ) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"bootstrap.servers=h:1\nssl.key.password=x\n{line}\n")
-    for allow_sink_options in (False, True):
-        options = parse_write_options(file, [], allow_sink_options=allow_sink_options)
-        assert ProducerConfig.parse(options).bootstrap_servers == ("h:1",)
+    check_bootstrap_servers(file)
     assert "has no value: end each line of a value except the last with a backslash" in caplog.text
     assert "sentinel" not in caplog.text
 
