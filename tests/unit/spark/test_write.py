@@ -1,6 +1,7 @@
 """The thread of a write, without a Spark session."""
 
 import signal
+from collections.abc import Iterator
 from threading import Semaphore, main_thread
 from unittest.mock import Mock
 
@@ -9,6 +10,15 @@ import pytest
 from spark_kafka_sink.spark import write
 
 
+@pytest.fixture
+def interrupted_by_sigint() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt: processes that a shell starts with & ignore it."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+@pytest.mark.usefixtures("interrupted_by_sigint")
 def test_job_that_is_submitted_after_ctrl_c_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark cancels only jobs that it already runs."""
     monkeypatch.setattr(write, "inheritable_thread_target", lambda _: lambda target: target)
